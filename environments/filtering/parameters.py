@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from django.core.exceptions import BadRequest
 
@@ -20,6 +20,7 @@ from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import RETURNS
 
 T = TypeVar("T")
+D = TypeVar("D")
 C = TypeVar("C", bound=str)
 LEGAL = "allowed are "
 """Start of what is allowed where that is a list of words."""
@@ -49,9 +50,19 @@ def unknown_name(
     return BadFilter(name, value, f"no {what} has that name.{nearest(name, names)} {every}")
 
 
+@overload
+def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T]) -> T | None: ...
+
+
+@overload
 def given(
-    query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None
-) -> T | None:
+    query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: D
+) -> T | D: ...
+
+
+def given(
+    query: Mapping[str, str], name: str, parse: Callable[[str, str], Any], default: Any = None
+) -> Any:
     """Return what the parameter `name` of an address means; `default` if it is absent or empty.
     Raises: BadFilter."""
     text = trimmed(query.get(name, ""))

@@ -19,8 +19,8 @@ class AttributesSerializer(s.Serializer[Any]):
         return [(name, str(field.source), field) for name, field in self.fields.items()]
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         for name, attribute, field in self._members:
             value = getattr(instance, attribute)
-            found[name] = None if value is None else field.to_representation(value)
-        return found
+            content[name] = None if value is None else field.to_representation(value)
+        return content

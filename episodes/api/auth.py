@@ -121,9 +121,9 @@ def _reader_with(request: Request) -> Reader:
     try:
         key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
     except KeyRefused as error:
-        raised = authentication_error(error)
-        raised.detail = ErrorDetail(f"{error}.")
-        raise raised from None
+        failure = authentication_error(error)
+        failure.detail = ErrorDetail(f"{error}.")
+        raise failure from None
     return Reader(key=key)
 
 

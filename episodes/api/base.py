@@ -9,7 +9,8 @@ An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NoReturn
+from itertools import accumulate, takewhile
+from typing import Any, NoReturn, TypeVar
 
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,18 +23,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from environments import security_log
-from environments.database.storable import MAX_BIGINT
 from environments.errors import Forbidden, OrsError, OverQuota
-from environments.filtering.parameters import (
-    LEGAL,
-    BadFilter,
-    chosen,
-    given,
-    unknown_name,
-    whole_from,
-)
+from environments.filtering.parameters import LEGAL, BadFilter, given, unknown_name, whole_from
 from environments.keys.agent_key import READ, RECORD
-from environments.runtime.quotas import KeyUsage
 from episodes.api.auth import SAFE_METHODS, IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
 from episodes.runs.trainer_updates import RunConflict, RunNotFound
@@ -69,20 +61,16 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if isinstance(request.auth, Reader):  # else the view needs no reader
-            request.auth.key.require(
-                *(self.scopes if request.method in SAFE_METHODS else (RECORD,))
-            )
+            scopes = self.scopes if request.method in SAFE_METHODS else (RECORD,)
+            request.auth.key.require(*scopes)
             if request.auth.person is None:
-                self._count(request.auth.key.usage)
+                usage = request.auth.key.usage
+                usage.requests_left -= 1
+                if usage.requests_left < 0 and not self.is_always_answered:
+                    usage.check_requests()
         for name, value in request.GET.items():
             if self.parameters is not ANY and name not in self.parameters:
                 raise unknown_name(name, value, self.parameters)
-
-    def _count(self, usage: KeyUsage) -> None:
-        """Count a request. Raises: OverQuota."""
-        usage.requests_left -= 1
-        if usage.requests_left < 0 and not self.is_always_answered:
-            usage.check_requests()
 
     def permission_denied(
         self, request: Request, message: str | None = None, code: str | None = None
@@ -121,50 +109,41 @@ ANY: Collection[str] = frozenset({"*"})
 
 def handle(error: Exception, context: Any) -> Response | None:
     """Return the response to `error`; None if it is a fault of the server."""
+    headers = dict[str, str]()
+    content: dict[str, Any] = {"detail": str(error)}
     if isinstance(error, BadFilter):
-        fields = {
-            "field": error.field,
-            "value": error.value,
-            "allowed": error.allowed.removeprefix(LEGAL),
-        }
-        return Response({"detail": str(error), **fields}, 400)
-    if isinstance(error, Http404):
-        return Response({"detail": str(error)}, 404)
-    if isinstance(error, RunNotFound | RunConflict):
-        return Response({"detail": str(error)}, 404 if isinstance(error, RunNotFound) else 409)
-    if isinstance(error, OverQuota):
-        return Response(
-            {"detail": f"{error}."}, 429, headers={"Retry-After": str(error.retry_seconds)}
-        )
-    if isinstance(error, OrsError):
-        if (
-            isinstance(error, Forbidden)
-            and isinstance(auth := context["request"].auth, Reader)
-            and auth.key.label
-        ):
-            where = f"{context['request'].method} {context['request'].path[:100]}"
-            security_log.note("key_forbidden", where, who=auth.key.label, detail=str(error))
-        return Response({"detail": str(error)}, 403 if isinstance(error, Forbidden) else 400)
-    if isinstance(error, OperationalError | InterfaceError):
-        return Response(
-            {"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"}
-        )
-    if isinstance(error, exceptions.MethodNotAllowed):
-        allowed = ", ".join(context["view"].allowed_methods)
-        return Response(
-            {"detail": f"{error.detail} This address allows {allowed}."},
-            405,
-            headers={"Allow": allowed},
-        )
-    if isinstance(error, exceptions.APIException):
-        auth, wait = getattr(error, "auth_header", None), getattr(error, "wait", None)
-        return Response(
-            {"detail": str(error.detail)},
-            error.status_code,
-            headers=({"WWW-Authenticate": auth} if auth else {})
-            | ({"Retry-After": str(wait)} if wait else {}),
-        )
-    return None
+        status, reason = 400, error.allowed.removeprefix(LEGAL)
+        content |= {"field": error.field, "value": error.value, "allowed": reason}
+    elif isinstance(error, Http404 | RunNotFound):
+        status = 404
+    elif isinstance(error, RunConflict):
+        status = 409
+    elif isinstance(error, OverQuota):
+        status, content["detail"] = 429, f"{error}."
+        headers["Retry-After"] = str(error.retry_seconds)
+    elif isinstance(error, Forbidden):
+        status, request = 403, context["request"]
+        if isinstance(request.auth, Reader) and request.auth.key.label:
+            where = f"{request.method} {request.path[:100]}"
+            who = request.auth.key.label
+            security_log.note("key_forbidden", where, who=who, detail=str(error))
+    elif isinstance(error, OrsError):
+        status = 400
+    elif isinstance(error, OperationalError | InterfaceError):
+        status, content["detail"] = 503, "The database is unavailable; try again."
+        headers["Retry-After"] = "2"
+    elif isinstance(error, exceptions.APIException):
+        status, content["detail"] = error.status_code, str(error.detail)
+        if isinstance(error, exceptions.MethodNotAllowed):
+            headers["Allow"] = ", ".join(context["view"].allowed_methods)
+            content["detail"] += f" This address allows {headers['Allow']}."
+        if challenge := getattr(error, "auth_header", None):
+            headers["WWW-Authenticate"] = challenge
+        if wait := getattr(error, "wait", None):
+            headers["Retry-After"] = str(wait)
+    else:
+        return None
+    return Response(content, status, headers=headers)
 
 
 @csrf_exempt
@@ -174,34 +153,24 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
 
-# --- numbers of the address -----------------------------------------------------------------------
-
-
-def whole(
-    request: Request,
-    name: str,
-    default: int | None = None,
-    *,
-    most: int = MAX_BIGINT,
-    least: int = 0,
-) -> int | None:
-    """Return the whole number in the parameter `name`, or `default` if it is absent. Raises:
-    BadFilter."""
-    return given(request.GET, name, whole_from(least, most), default)
-
-
-def one_of(request: Request, name: str, allowed: Sequence[str], default: str = "") -> str:
-    """Return the value of the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
-    return given(request.GET, name, chosen(allowed), default) or default
-
-
 PAGE = 50
 MAX_PAGE = 500
+Row = TypeVar("Row")
 
 
 def limit_of(request: Request) -> int:
     """Return the parameter `limit`. Raises: BadFilter."""
-    return whole(request, "limit", PAGE, least=1, most=MAX_PAGE) or PAGE
+    return given(request.GET, "limit", whole_from(1, MAX_PAGE), PAGE)
+
+
+def fitting(
+    rows: Sequence[Row], limit: int, size_of: Callable[[Row], int], most: int
+) -> Sequence[Row]:
+    """Return the first of `rows`: up to `limit`, of up to `most` size together, but at least
+    one."""
+    sizes = accumulate(map(size_of, rows))
+    count = sum(1 for _ in takewhile(lambda total: total <= most, sizes))
+    return rows[: min(limit, max(1, count))]
 
 
 def link(request: Request, after: object) -> str | None:

@@ -4,23 +4,22 @@ episodes."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.errors import nearest
-from environments.filtering.parameters import flag, given
-from environments.models import Environment, Viewer
+from environments.filtering.parameters import flag, given, whole_from
+from environments.models import Environment
 from environments.models.viewer import visible_environments
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.curve_query import AXES, CurveQuery
-from episodes.analytics.revision_marks import RevisionMark, marks_of
+from episodes.analytics.revision_marks import marks_of
 from episodes.analytics.run_splits import TOGETHER, named_split, of_one_split
 from episodes.analytics.scopes import people_left_out, scope_of_filter
-from episodes.analytics.tokens import TokenCurve, token_curve
-from episodes.api.base import ANY, ApiView, whole
+from episodes.analytics.tokens import token_curve
+from episodes.api.base import ANY, ApiView
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.api.serializers_figures import CurveSerializer, definitions_content
 from episodes.filtering.conditions import NamedRows
@@ -76,71 +75,48 @@ class CurvesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = CurveQuery.parse(request.GET, self.reader.viewer, OWN)
-        points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
-        has_tokens = given(request.GET, "tokens", flag) or False
-        named = NamedRows.of(query.filter)
-        self.refuse_unknown(named.unknown)
-        split = None if query.are_together else named_split(query.filter, named)
+        points = given(request.GET, "points", whole_from(1, MAX_POINTS), MAX_POINTS)
+        has_tokens = given(request.GET, "tokens", flag, False)
+        subject = NamedRows.of(query.filter)
+        self.refuse_unknown(subject.unknown)
+        split = None if query.are_together else named_split(query.filter, subject)
         if split is not None:
             query = replace(query, filter=of_one_split(query.filter, split))
-            named = replace(named, environment=split.environment, split=split)
-        scope = scope_of_filter(query.filter, named)
-        line = curve(scope, query.definitions(named), query.x, points=points, zoom=query.zoom)
+            subject = replace(subject, environment=split.environment, split=split)
+        scope = scope_of_filter(query.filter, subject)
+        line = curve(scope, query.definitions(subject), query.x, points=points, zoom=query.zoom)
         components = self._components(line, request.GET.getlist("component"))
         tokens = token_curve(line) if has_tokens else None
-        people = people_left_out(query.filter, named)
-        content = _content(line, components, tokens, people) | {"split": named.split}
+        notes = [people_left_out(query.filter, subject), line.note, components.note]
+        notes += [tokens.note] if tokens else []
+        content = {
+            "split": subject.split,
+            "definition": definitions_content(line.definition),
+            "x": line.axis,
+            "total": line.total,
+            "excluded": line.excluded,
+            "success_error": line.success_error,
+            "is_bounded": line.is_bounded,
+            "note": " ".join(note for note in notes if note),
+            "points": line.points,
+            "revisions": marks_of(line),
+            "components": components.series,
+            "tokens": tokens,
+        }
         return Response(CurveSerializer(content).data)
 
-    def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
+    def _components(self, line: Curve, names: list[str]) -> ComponentCurves:
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
         if not names:
             return ComponentCurves([], "")
-        known = names_of(_visible_ids(self.reader.viewer))
+        visible = visible_environments(self.reader.viewer, "pk")
+        rows = Environment.objects.filter(visible).values_list("pk", flat=True)
+        existing = names_of(list(rows) if visible else None)
+        every = f"There are {', '.join(existing)}."
         for name in names:
-            if name != ALL and name not in known:
-                there = (
-                    f"There are {', '.join(known)}."
-                    if known
-                    else "No environment has reported any."
-                )
+            if name != ALL and name not in existing:
                 self.refuse_unknown(
-                    f"No environment reports the component {name!r}.{nearest(name, known)} {there}"
+                    f"No environment reports the component {name!r}.{nearest(name, existing)} "
+                    f"{every if existing else 'No environment has reported any.'}"
                 )
-        return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
-
-
-def _visible_ids(viewer: Viewer) -> list[int] | None:
-    """Return the ids of all environments but the hidden ones; None if there are no hidden ones."""
-    if not (condition := visible_environments(viewer, "pk")):
-        return None
-    return list(Environment.objects.filter(condition).values_list("pk", flat=True))
-
-
-def _mark(mark: RevisionMark) -> dict[str, Any]:
-    revision = mark.revision
-    facts = {
-        "environment": revision.environment.name,
-        "code": revision.code,
-        "git_commit": revision.git_commit,
-    }
-    return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
-
-
-def _content(
-    found: Curve, components: ComponentCurves, tokens: TokenCurve | None, people: str
-) -> dict[str, Any]:
-    notes = (people, found.note, components.note, tokens.note if tokens else "")
-    return {
-        "definition": definitions_content(found.definition),
-        "x": found.axis,
-        "total": found.total,
-        "excluded": found.excluded,
-        "success_error": found.success_error,
-        "is_bounded": found.is_bounded,
-        "note": " ".join(note for note in notes if note),
-        "points": found.points,
-        "revisions": [_mark(mark) for mark in marks_of(found)],
-        "components": components.series,
-        "tokens": tokens,
-    }
+        return component_curves(line, None if ALL in names else list(dict.fromkeys(names)))

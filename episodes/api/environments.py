@@ -32,10 +32,8 @@ class EnvironmentsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         rows = list(environments_of(self.reader))
-        shape: Any = EnvironmentResultsSerializer(
-            rows, many=True, context=_context(request, self.reader, rows)
-        )
-        return Response(shape.data)
+        context = _context(request, self.reader, rows)
+        return Response(EnvironmentResultsSerializer(rows, many=True, context=context).data)
 
 
 class EnvironmentView(ApiView):
@@ -49,25 +47,24 @@ class EnvironmentView(ApiView):
     )
     def get(self, request: Request, name: str) -> Response:
         row = environment_of(name, self.reader)
-        return Response(
-            EnvironmentResultsSerializer(row, context=_context(request, self.reader, [row])).data
-        )
+        context = _context(request, self.reader, [row])
+        return Response(EnvironmentResultsSerializer(row, context=context).data)
 
 
 def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> dict[str, Any]:
     """Return what the serializer of environments with figures needs."""
-    found = environment_figures(rows, reader.viewer, definition_in(request.GET))
     results = {
-        one.environment.pk: Results(one.definition, one.outline.total, one.outline.missing)
-        for one in found
+        row.environment.pk: Results(row.definition, row.outline.total, row.outline.missing)
+        for row in environment_figures(rows, reader.viewer, definition_in(request.GET))
     }
     return {"request": request, "results": results}
 
 
 def environments_of(reader: Reader) -> QuerySet[Environment]:
     rows = Environment.objects.seen_by(reader.viewer).defer("card", "task_schema")
-    allowed = reader.key.environments
-    return (rows if allowed is None else rows.filter(name__in=allowed)).prefetch_related("splits")
+    if reader.key.environments is not None:
+        rows = rows.filter(name__in=reader.key.environments)
+    return rows.prefetch_related("splits")
 
 
 def environment_of(name: str, reader: Reader) -> Environment:
@@ -77,7 +74,9 @@ def environment_of(name: str, reader: Reader) -> Environment:
     others.
     """
     reader.key.check_environment(name)
-    found = environments_of(reader).filter(name=name).first() if "\0" not in name else None
-    if found is None:
+    environment = None
+    if "\0" not in name:
+        environment = environments_of(reader).filter(name=name).first()
+    if environment is None:
         raise Http404(unknown_environment(name, reader.viewer, reader.key.environments))
-    return found
+    return environment

@@ -21,6 +21,7 @@ from episodes.api.serializers import (
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.filtering.columns import with_columns
 from episodes.models import Episode
+from episodes.models.record import EpisodeQuerySet
 from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
@@ -41,7 +42,10 @@ class EpisodesView(ApiView):
         "episodes",
         "episodes",
         page_serializer(ListedEpisodeSerializer, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
-        *(*FILTERS, "sort", "limit", "after"),
+        *FILTERS,
+        "sort",
+        "limit",
+        "after",
     )
     def get(self, request: Request) -> Response:
         query = EpisodeListQuery.parse(
@@ -58,8 +62,10 @@ class EpisodesView(ApiView):
         return Response(page(request, rows.data, result.next, result.previous, **members))
 
 
-RELATED = ("environment", "split", "task", "run", "prompt", "tools", "play__guest__invite__study")
-"""What an episode needs to be written with all of its members."""
+def with_members(episodes: EpisodeQuerySet) -> EpisodeQuerySet:
+    """Return `episodes` with what EpisodeDetailSerializer needs."""
+    rows = episodes.select_related("environment", "split", "task", "run", "prompt", "tools")
+    return with_columns(rows.select_related("play__guest__invite__study"))
 
 
 class EpisodeView(ApiView):
@@ -67,21 +73,18 @@ class EpisodeView(ApiView):
 
     @documented("episode", "episodes", EpisodeDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
-        episode = episode_of(pk, self.reader, *RELATED)
+        episode = episode_of(pk, self.reader, with_members(Episode.objects.all()))
         return Response(EpisodeDetailSerializer(episode, context=self.context).data)
 
 
-def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
-    """Return the episode.
+def episode_of(pk: int, reader: Reader, episodes: EpisodeQuerySet | None = None) -> Episode:
+    """Return the episode among `episodes`; without these, with its status alone.
 
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it
     blind.
     """
-    rows = Episode.objects.seen_by(reader.viewer).filter(pk=pk)
-    if related:
-        episode = with_columns(rows.select_related(*related)).first()
-    else:
-        episode = rows.only("pk", "status", "environment_id").first()
+    rows = Episode.objects.only("pk", "status", "environment_id") if episodes is None else episodes
+    episode = rows.seen_by(reader.viewer).filter(pk=pk).first()
     if episode is None:
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")

@@ -38,7 +38,7 @@ from environments.keys.open_streams import OpenStream, open_streams
 from environments.runtime.switch_interval import restore_switch_interval, shorten_switch_interval
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
-from episodes.api.episodes import RELATED, episode_of
+from episodes.api.episodes import episode_of, with_members
 from episodes.api.exact_json import exact_json
 from episodes.api.openapi import documented
 from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
@@ -93,13 +93,9 @@ def _last_of(text: str) -> int | None:
         return None
     if not text:
         return -1
-    index = index_in(text)
-    if index is None:
-        raise BadFilter(
-            "Last-Event-ID",
-            text,
-            f"it has to be the id of an event: the index of a step, or {END!r}",
-        )
+    if (index := index_in(text)) is None:
+        reason = f"it has to be the id of an event: the index of a step, or {END!r}"
+        raise BadFilter("Last-Event-ID", text, reason)
     return index
 
 
@@ -123,9 +119,9 @@ async def _stream(
 async def _news(listening: Listening, reading: _EventReading) -> bool:
     """Wait up to POLL_SECONDS for a commit to the episode, or until nothing may be read; return
     whether it came."""
-    until = time.monotonic() + POLL_SECONDS
-    while (left := until - time.monotonic()) > 0:
-        if await listening.news(min(left, CHECK_SECONDS)):
+    end = time.monotonic() + POLL_SECONDS
+    while (seconds := end - time.monotonic()) > 0:
+        if await listening.news(min(seconds, CHECK_SECONDS)):
             return True
         with contextlib.suppress(Error):  # the database is away: check again later
             if await reading.is_over():
@@ -176,10 +172,9 @@ def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:
     if has_more or status == "running":
         return _EventPart("".join(events), last, has_more=has_more)
     if status is not None:  # otherwise it was deleted in the meantime
-        row = Episode.objects.select_related(*RELATED).get(pk=episode)
-        content = EpisodeDetailSerializer(
-            row, context={"request": reading, "guard": reader.guard}
-        ).data
+        row = with_members(Episode.objects.all()).get(pk=episode)
+        context = {"request": reading, "guard": reader.guard}
+        content = EpisodeDetailSerializer(row, context=context).data
         events.append(sse_encode_event("ended", exact_json(content), END))
     return _EventPart("".join(events), last, is_last=True)
 
@@ -189,11 +184,8 @@ class _EventReading:
     knows its reader."""
 
     def __init__(self, request: Request, reader: Reader, episode: Episode) -> None:
-        self._root, self._reader, self._episode = (
-            request.build_absolute_uri("/").rstrip("/"),
-            reader,
-            episode,
-        )
+        self._root = request.build_absolute_uri("/").rstrip("/")
+        self._reader, self._episode = reader, episode
         self._session: Any = request.session
         self.identity = (self._root, reader.owner, self._session.session_key)
         """The same for all streams that may read the same."""
@@ -201,25 +193,17 @@ class _EventReading:
     def reader_now(self) -> Reader | None:
         """Return the reader with what they may do now; None if they may not read the episode any
         longer."""
-        if self._reader.person is None:
-            reader = self._key_now()
+        reader = self._reader  # stays as it is for the local operator
+        if reader.person is None:
+            key, scope = ring.current(reader.key), READ if reader.key_label is not None else ADMIN
+            if key is None or not key.may(scope):
+                return None
+            reader = Reader(key=key)
         elif SESSION_KEY in self._session:
             person: Any = recently_logged_in(self._session)
             may_read = person.has_perm(SEE_PAGES) and sees_episode(person, self._episode.pk)
             return Reader(person, key_of_person(person)) if may_read else None
-        else:  # the local operator
-            reader = self._reader
-        return (
-            None
-            if reader is None or not reader.viewer.sees_environment(self._episode.environment_id)
-            else reader
-        )
-
-    def _key_now(self) -> Reader | None:
-        key, label = ring.current(self._reader.key), self._reader.key_label
-        if key is None or not key.may(READ if label is not None else ADMIN):
-            return None
-        return Reader(key=key)
+        return reader if reader.viewer.sees_environment(self._episode.environment_id) else None
 
     async def is_over(self) -> bool:
         """Return whether the reader may not read the episode any longer. Raises:

@@ -40,8 +40,8 @@ def exact_json(value: Any) -> str:
         texts.append(member.text)
         return f"{_MARK}:{len(texts) - 1}"
 
-    written = json.dumps(value, default=mark, allow_nan=False)
-    return _MARKED.sub(lambda found: texts[int(found[1])], written) if texts else written
+    text = json.dumps(value, default=mark, allow_nan=False)
+    return _MARKED.sub(lambda match: texts[int(match[1])], text) if texts else text
 
 
 class ExactRenderer(BaseRenderer):

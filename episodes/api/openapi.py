@@ -24,13 +24,12 @@ from rest_framework.request import Request
 from environments import conf
 from environments.filtering.addresses import takes
 from environments.filtering.filters import Parameter
+from environments.filtering.parameters import chosen, given
 from environments.scoring.convention import CONVENTION_PARTS
-from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
+from episodes.api.base import MAX_PAGE, PAGE, ApiView
 from episodes.api.openapi_page import reference_of
 from episodes.api.serializers import ErrorSerializer
 from episodes.filtering.filters import EpisodeFilter
-
-FORMATS = ("yaml", "json")
 
 
 class DocumentView(ApiView):
@@ -42,11 +41,8 @@ class DocumentView(ApiView):
 
     @extend_schema(exclude=True)
     def get(self, request: Request) -> HttpResponse:
-        renderer: Any = (
-            OpenApiJsonRenderer()
-            if one_of(request, "format", FORMATS) == "json"
-            else OpenApiYamlRenderer()
-        )
+        is_json = given(request.GET, "format", chosen(("yaml", "json"))) == "json"
+        renderer: Any = OpenApiJsonRenderer() if is_json else OpenApiYamlRenderer()
         return HttpResponse(renderer.render(document(), None, {}), content_type=renderer.media_type)
 
 
@@ -62,11 +58,11 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 @cache
 def document() -> dict[str, Any]:
-    made: Any = SchemaGenerator
-    found: dict[str, Any] = made(urlconf="episodes.api.urls").get_schema(request=None, public=True)
+    generator: Any = SchemaGenerator(urlconf="episodes.api.urls")  # type: ignore[no-untyped-call]
+    schema: dict[str, Any] = generator.get_schema(request=None, public=True)
     if prefix := conf.path_prefix():
-        found["servers"] = [{"url": prefix}]
-    return found
+        schema["servers"] = [{"url": prefix}]
+    return schema
 
 
 def without_marks(result: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -76,11 +72,11 @@ def without_marks(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def _drop(value: Any, name: str) -> None:
+    members = value if isinstance(value, list) else []
     if isinstance(value, dict):
         value.pop(name, None)
-    for member in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
+        members = list(value.values())
+    for member in members:
         _drop(member, name)
 
 
@@ -103,19 +99,21 @@ def parameter(
     name: str, text: str = "", *, enum: Collection[str] = (), kind: Any = None
 ) -> OpenApiParameter:
     """Return a parameter of an address. Those of the filter of episodes are described there."""
-    known = None if name in _TEXTS else EpisodeFilter.parameters().get(name)
-    if known is not None:
-        text, enum = text or known.text, enum or known.choices
-        kind = kind or _KINDS[known.kind]
+    definition = None if name in _TEXTS else EpisodeFilter.parameters().get(name)
+    if definition is not None:
+        text, enum = text or definition.text, enum or definition.choices
+        kind = kind or _KINDS[definition.kind]
     usual = OpenApiTypes.INT if name == "limit" else OpenApiTypes.STR
     return OpenApiParameter(
         name, kind or usual, description=text or _TEXTS[name], enum=list(enum) or None
     )
 
 
-def described(known: Parameter) -> OpenApiParameter:
+def described(definition: Parameter) -> OpenApiParameter:
     """Return the description of a parameter of a filter."""
-    return parameter(known.name, known.text, enum=tuple(known.choices), kind=known.kind)
+    return parameter(
+        definition.name, definition.text, enum=tuple(definition.choices), kind=definition.kind
+    )
 
 
 DEFINITION: tuple[str | OpenApiParameter, ...] = (

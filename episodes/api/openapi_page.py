@@ -56,12 +56,12 @@ class Subject:
 
 def reference_of(document: Mapping[str, Any]) -> list[Subject]:
     """Return the addresses grouped by tag, in the order of the document."""
-    found: dict[str, list[DocumentedPath]] = {}
+    subjects: dict[str, list[DocumentedPath]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             address = _address(method, path, operation, document["components"]["schemas"])
-            found.setdefault(operation["tags"][0], []).append(address)
-    return [Subject(name, addresses) for name, addresses in found.items()]
+            subjects.setdefault(operation["tags"][0], []).append(address)
+    return [Subject(name, addresses) for name, addresses in subjects.items()]
 
 
 def _address(
@@ -69,13 +69,23 @@ def _address(
 ) -> DocumentedPath:
     contents = operation["responses"]["200"]["content"]
     parameters = [
-        DocumentedName(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
-        for one in operation.get("parameters", ())
-        if one["in"] != "path"
+        DocumentedName(
+            parameter["name"], _kind(parameter["schema"]), _pieces(parameter.get("description", ""))
+        )
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] != "path"
     ]
-    members = [one for content in contents.values() for one in _members(content["schema"], shapes)]
-    sent = operation.get("requestBody", {}).get("content", {})
-    body = [one for content in sent.values() for one in _members(content["schema"], shapes)]
+    members = [
+        parameter
+        for content in contents.values()
+        for parameter in _members(content["schema"], shapes)
+    ]
+    bodies = operation.get("requestBody", {}).get("content", {})
+    body = [
+        parameter
+        for content in bodies.values()
+        for parameter in _members(content["schema"], shapes)
+    ]
     text = _pieces(operation.get("description", ""))
     media = ", ".join(contents)
     return DocumentedPath(

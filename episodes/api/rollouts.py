@@ -3,19 +3,18 @@ messages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import Http404
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.filtering.parameters import count_in, given
 from environments.models.viewer import visible_environments
 from episodes.api.auth import Reader
-from episodes.api.base import ApiView, limit_of, page, whole
+from episodes.api.base import ApiView, fitting, limit_of, page
 from episodes.api.openapi import described, documented, parameter
 from episodes.api.serializers import page_serializer
 from episodes.api.serializers_rollouts import (
@@ -49,26 +48,31 @@ class RolloutListView(ApiView):
         "rollouts",
         "rollouts",
         page_serializer(RolloutSerializer, "RolloutPage", note=_NOTE),
-        *("environment", "run", "model"),
+        "environment",
+        "run",
+        "model",
         *(described(RolloutFilter.parameters()[name]) for name in ("joined", "episode", "text")),
-        *("limit",),
+        "limit",
         parameter("after", "Cursor of a page; take it from `next`"),
     )
     def get(self, request: Request) -> Response:
-        limit, after = limit_of(request), whole(request, "after")
-        asked = RolloutFilter.parse(request.GET, self.reader.viewer, also=("limit", "after"))
-        found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
-        shape: Any = RolloutSerializer(
-            with_current_figures(found.rollouts), many=True, context={"request": request}
+        limit, after, viewer = (
+            limit_of(request),
+            given(request.GET, "after", count_in),
+            self.reader.viewer,
         )
-        return Response(page(request, shape.data, found.next, note=_note_of(asked)))
-
-
-def _note_of(asked: RolloutFilter) -> str:
-    if not asked.text:
-        return ""
-    episodes = own_records(asked.viewer) & visible_environments(asked.viewer)
-    return rollout_search_note(asked.text, episodes, visible_rollouts(asked.viewer))
+        filters = RolloutFilter.parse(request.GET, viewer, also=("limit", "after"))
+        rows, note = filters.rollouts(), ""
+        if blind := list(blind_to(self.reader.person)):
+            rows = rows.exclude(episode__in=blind)
+        if filters.text:
+            episodes = own_records(viewer) & visible_environments(viewer)
+            note = rollout_search_note(filters.text, episodes, visible_rollouts(viewer))
+        result = rollouts_page(rows, after, limit)
+        shape: Any = RolloutSerializer(
+            with_current_figures(result.rollouts), many=True, context={"request": request}
+        )
+        return Response(page(request, shape.data, result.next, note=note))
 
 
 class RolloutView(ApiView):
@@ -90,20 +94,19 @@ class RolloutMessagesView(ApiView):
         "rollout_messages",
         "rollouts",
         page_serializer(RolloutMessageSerializer, "RolloutMessagePage"),
-        *("limit",),
+        "limit",
         parameter("after", "Cursor of a page; take it from `next`", kind=int),
         may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
-        limit, after = limit_of(request), whole(request, "after", 0) or 0
-        messages = rollout_of(pk, self.reader).messages.order_by("index", "id")
-        related = messages.select_related("content_blob", "summary_blob", "extra_blob")
-        found = list(related[after : after + limit + 1])
-        shown = found[: min(limit, _count_within_limit(found))]
-        shape: Any = RolloutMessageSerializer(shown, many=True)
-        return Response(
-            page(request, shape.data, after + len(shown) if len(found) > len(shown) else None)
-        )
+        limit, after = limit_of(request), given(request.GET, "after", count_in, 0)
+        rows = rollout_of(pk, self.reader).messages.order_by("index", "id")
+        rows = rows.select_related("content_blob", "summary_blob", "extra_blob")
+        following = list(rows[after : after + limit + 1])
+        messages = fitting(following, limit, _characters_of, MAX_CHARACTERS)
+        shape: Any = RolloutMessageSerializer(messages, many=True)
+        has_more = len(following) > len(messages)
+        return Response(page(request, shape.data, after + len(messages) if has_more else None))
 
 
 def rollout_of(pk: int, reader: Reader) -> Rollout:
@@ -122,16 +125,5 @@ def rollout_of(pk: int, reader: Reader) -> Rollout:
     return rollout
 
 
-def _visible(rollouts: QuerySet[Rollout], reader: Reader) -> QuerySet[Rollout]:
-    blind = list(blind_to(reader.person))
-    return rollouts.exclude(episode__in=blind) if blind else rollouts
-
-
-def _count_within_limit(messages: Sequence[RolloutMessage]) -> int:
-    """Return how many of the first messages fit within MAX_CHARACTERS; at least 1."""
-    total = 0
-    for place, message in enumerate(messages):
-        total += len(message.text) + len(message.summary_text) + len(message.extra_json)
-        if total > MAX_CHARACTERS:
-            return max(1, place)
-    return len(messages)
+def _characters_of(message: RolloutMessage) -> int:
+    return len(message.text) + len(message.summary_text) + len(message.extra_json)

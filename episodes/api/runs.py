@@ -44,9 +44,6 @@ from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, steer
 
-"""What an account needs in order to describe runs."""
-
-
 ALL_SPLITS = parameter(
     "splits", "`together`: `figures` count all splits that a run played", enum=(TOGETHER,)
 )
@@ -77,7 +74,7 @@ class RunsView(ApiView):
         parameter("tag", "A tag of a run"),
         parameter("split", "Name of a split: runs that played it, with their figures there"),
         ALL_SPLITS,
-        *("limit",),
+        "limit",
         parameter("after", "Cursor of a page; take it from `next`"),
         *DEFINITION,
     )
@@ -128,8 +125,8 @@ class SteeredRunView(ApiView):
     @documented("run_by_name", "runs", RunDetailSerializer, may_miss=True)
     def get(self, request: Request, name: str) -> Response:
         run = run_by_name(_name_of(request, name, self.reader), self.reader.viewer)
-        unchanged: Any = get_conditional_response(request._request, etag=etag_of(run))
-        return unchanged or self._response(run)
+        not_modified: Any = get_conditional_response(request._request, etag=etag_of(run))
+        return not_modified or self._response(run)
 
     @extend_schema(
         operation_id="steer_run",
@@ -160,21 +157,20 @@ class SteeredRunView(ApiView):
         },
     )
     def put(self, request: Request, name: str) -> Response:
-        _check_permission(self.reader)
+        person = self.reader.person
+        if person is not None and not person.has_perm(DESCRIBE_RUNS):
+            raise PermissionDenied(refusal(person, DESCRIBE_RUNS))
         description = parsed_description(_json_of(request, self.reader))
-        expected = parse_etags(request.headers.get("If-Match", ""))
-        if "If-Match" in request.headers and not expected:
-            raise BadFilter(
-                "If-Match",
-                request.headers["If-Match"],
-                'it has to be an ETag with quotation marks, or "*"',
-            )
-        reader, name = self.reader, _name_of(request, name, self.reader)
-        reader.key.check_run(
-            Run.objects.filter(name=name).values_list("title", flat=True).first() or name
-        )
-        done = steer(name, description, reader.viewer, expected)
-        return self._response(done.run, 201 if done.is_new else 200)
+        header = request.headers.get("If-Match")
+        etags = parse_etags(header or "")
+        if header is not None and not etags:
+            reason = 'it has to be an ETag with quotation marks, or "*"'
+            raise BadFilter("If-Match", header, reason)
+        name = _name_of(request, name, self.reader)
+        titles = Run.objects.filter(name=name).values_list("title", flat=True)
+        self.reader.key.check_run(titles.first() or name)
+        result = steer(name, description, self.reader.viewer, etags)
+        return self._response(result.run, 201 if result.is_new else 200)
 
     def _response(self, run: Run, status: int = 200) -> Response:
         shape = RunDetailSerializer(run, context={"request": self.request, "reader": self.reader})
@@ -189,11 +185,6 @@ def _context(request: Request, reader: Reader, lines: Sequence[RunLine]) -> dict
     }
     by_run = {line.run.pk: line for line in lines}
     return {"request": request, "results": results, "lines": by_run, "reader": reader}
-
-
-def _check_permission(reader: Reader) -> None:
-    if reader.person is not None and not reader.person.has_perm(DESCRIBE_RUNS):
-        raise PermissionDenied(refusal(reader.person, DESCRIBE_RUNS))
 
 
 def _json_of(request: Request, reader: Reader) -> Any:

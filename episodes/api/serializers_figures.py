@@ -24,8 +24,8 @@ from episodes.api.serializers import (
 
 def _definition_fields(**options: Any) -> dict[str, s.Field[Any, Any, Any, Any]]:
     parts = {
-        part: s.ChoiceField(allowed, help_text=_PARTS[part], **options)
-        for part, allowed in CONVENTION_PARTS.items()
+        part: s.ChoiceField(treatments, help_text=_PARTS[part], **options)
+        for part, treatments in CONVENTION_PARTS.items()
     }
     return {
         "return": s.ChoiceField(
@@ -78,7 +78,7 @@ def definition_content(definition: Definitions) -> dict[str, Any]:
 def definitions_content(definitions: Definitions) -> dict[str, Any]:
     """Return what DefinitionsSerializer serializes."""
     own = {} if isinstance(definitions, Definition) else definitions.by_environment_name
-    each = [{"environment": name, **definition_content(one)} for name, one in own.items()]
+    each = [{"environment": name, **definition_content(part)} for name, part in own.items()]
     return {**definition_content(definitions), "environments": each}
 
 
@@ -148,20 +148,16 @@ class ResultsField(s.Field[Any, Any, Any, Any]):
         super().__init__(source="*", read_only=True)
 
     def to_representation(self, value: Any) -> dict[str, Any] | None:
-        found: Results = self.context["results"][value.pk]
-        return None if found.figures is None else _results(found)
+        results: Results = self.context["results"][value.pk]
+        return None if results.figures is None else _content(results)
 
 
-def _results(found: Results) -> dict[str, Any]:
-    figures, definition = (
-        FiguresSerializer(found.figures).data,
-        definitions_content(found.definition),
-    )
+def _content(results: Results) -> dict[str, Any]:
     return {
-        **figures,
-        "definition": definition,
-        "is_bounded": bool(found.missing),
-        "note": found.missing,
+        **FiguresSerializer(results.figures).data,
+        "definition": definitions_content(results.definition),
+        "is_bounded": bool(results.missing),
+        "note": results.missing,
     }
 
 
@@ -214,7 +210,7 @@ class BySplitField(s.Field[Any, Any, Any, Any]):
             {
                 "environment": part.environment.name if part.environment else None,
                 "split": part.split.name if part.split else None,
-                **_results(Results(part.definition, part.total, line.outline.missing)),
+                **_content(Results(part.definition, part.total, line.outline.missing)),
             }
             for part in parts_of(line)
         ]
@@ -310,12 +306,17 @@ class TokensSerializer(s.Serializer[Any]):
 
 class MarkSerializer(s.Serializer[Any]):
     x = PlaceField(help_text="Where the point with the first episode of the revision starts")
-    environment = s.CharField()
+    environment = s.CharField(source="revision.environment.name")
     code = s.CharField(
-        help_text="Value of `revision` that finds its episodes, if it has eight digits or more"
+        source="revision.code",
+        help_text="Value of `revision` that finds its episodes, if it has eight digits or more",
     )
-    git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
-    is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
+    git_commit = s.CharField(
+        source="revision.git_commit", help_text="Commit that was checked out; may be empty"
+    )
+    is_dirty = s.BooleanField(
+        source="revision.is_dirty", help_text="Whether a source file differed from that commit"
+    )
 
 
 class CurveSerializer(s.Serializer[Any]):

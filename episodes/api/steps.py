@@ -10,7 +10,8 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.api.base import ApiView, limit_of, page, whole
+from environments.filtering.parameters import count_in, given
+from episodes.api.base import ApiView, fitting, limit_of, page
 from episodes.api.episodes import episode_of
 from episodes.api.openapi import documented, parameter
 from episodes.api.serializers import StepSerializer, page_serializer
@@ -30,14 +31,14 @@ class StepsView(ApiView):
         "steps",
         "episodes",
         page_serializer(StepSerializer, "StepPage"),
-        *("limit",),
+        "limit",
         parameter("after", "Index of a step", kind=int),
         may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
-        limit, after = limit_of(request), whole(request, "after", -1)
+        limit, after = limit_of(request), given(request.GET, "after", count_in, -1)
         episode_of(pk, self.reader)
-        steps, has_more = steps_after(pk, -1 if after is None else after, limit)
+        steps, has_more = steps_after(pk, after, limit)
         shape: Any = StepSerializer(steps, many=True)
         return Response(page(request, shape.data, steps[-1].index if has_more else None))
 
@@ -58,30 +59,20 @@ def steps_after(episode: int, index: int, limit: int) -> tuple[Sequence[Step], b
     """Return up to `limit` steps after `index` with their texts, and whether there are more. Two
     queries at most."""
     rows = Step.objects.filter(episode=episode, index__gt=index).order_by("index")
-    rows = rows.select_related("input_blob", "output_blob").defer(
-        "input_blob__data", "output_blob__data"
-    )
-    found = list(rows[: limit + 1])
-    steps = found[: min(limit, _count_within_limit(found))]
-    _fill_blobs(steps)
-    return steps, len(found) > len(steps)
+    rows = rows.select_related("input_blob", "output_blob")
+    following = list(rows.defer("input_blob__data", "output_blob__data")[: limit + 1])
+    steps = fitting(following, limit, _blob_bytes, MAX_BLOB_BYTES)
+    blobs = [blob for step in steps for blob in _blobs_of(step)]
+    if digests := {blob.digest for blob in blobs}:
+        data = dict(Blob.objects.filter(digest__in=digests).values_list("digest", "data"))
+        for blob in blobs:
+            blob.data = data[blob.digest]
+    return steps, len(following) > len(steps)
 
 
-def _count_within_limit(steps: Sequence[Step]) -> int:
-    """Return how many of the first steps fit within MAX_BLOB_BYTES; at least 1."""
-    total = 0
-    for place, step in enumerate(steps):
-        total += sum(blob.size_bytes for blob in (step.input_blob, step.output_blob) if blob)
-        if total > MAX_BLOB_BYTES:
-            return max(1, place)
-    return len(steps)
+def _blobs_of(step: Step) -> list[Blob]:
+    return [blob for blob in (step.input_blob, step.output_blob) if blob]
 
 
-def _fill_blobs(steps: Sequence[Step]) -> None:
-    blobs = [blob for step in steps for blob in (step.input_blob, step.output_blob) if blob]
-    wanted = {blob.digest for blob in blobs}
-    data = (
-        dict(Blob.objects.filter(digest__in=wanted).values_list("digest", "data")) if wanted else {}
-    )
-    for blob in blobs:
-        blob.data = data[blob.digest]
+def _blob_bytes(step: Step) -> int:
+    return sum(blob.size_bytes for blob in _blobs_of(step))

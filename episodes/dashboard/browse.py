@@ -143,7 +143,9 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     is_of_people = filter_.who is not None or filter_.player == "human"
     return {
         "values": filter_.values(),
-        "further": [(known, filter_.text_of(known.name)) for known in filter_.of_features()],
+        "further": [
+            (parameter, filter_.text_of(parameter.name)) for parameter in filter_.of_features()
+        ],
         "chips": filter_.chips(),
         "sort": query.sort,
         "environments": [row.name for row in environments],
@@ -194,7 +196,7 @@ def saved_views(viewer: Viewer) -> list[SavedView]:
     views = list(SavedView.objects.all())
     if not viewer.hides_anything:
         return views
-    known = []
+    visible = []
     for view in views:
         try:
             query = EpisodeListQuery.parse(
@@ -203,8 +205,8 @@ def saved_views(viewer: Viewer) -> list[SavedView]:
         except BadFilter:  # a parameter that an earlier version had
             continue
         if not NamedRows.of(query.filter).unknown:
-            known.append(view)
-    return known
+            visible.append(view)
+    return visible
 
 
 @require_POST
@@ -218,14 +220,14 @@ def save_view(request: HttpRequest) -> HttpResponse:
         )
     try:
         parameters = dict(parse_qsl(query, max_num_fields=100))
-        saved = EpisodeListQuery.parse(parameters, viewer_of(request.user), also=("columns",))
-        replace(saved, size=1).result()  # refuses a cursor of another order
+        view = EpisodeListQuery.parse(parameters, viewer_of(request.user), also=("columns",))
+        replace(view, size=1).result()  # refuses a cursor of another order
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error
-    kept = saved.to_query()
+    address = view.to_query()
     author = request.user.get_username()[:150]
-    SavedView.objects.update_or_create(name=name, defaults={"query": kept, "author": author})
-    return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")
+    SavedView.objects.update_or_create(name=name, defaults={"query": address, "author": author})
+    return HttpResponseRedirect(f"{reverse('episodes')}?{address}")
 
 
 @require_POST
@@ -235,5 +237,5 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     for view in saved_views(viewer_of(request.user)):
         if view.pk == pk:
             view.delete()
-    kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
-    return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")
+    query = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
+    return HttpResponseRedirect(f"{reverse('episodes')}?{query}")

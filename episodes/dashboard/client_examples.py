@@ -57,15 +57,15 @@ def example_call(tools: list[ToolPart] | None, task: str = "") -> ExampleCall | 
     first two numbers in it, where that is possible: `low 1 · high 100`. Returns None if there is no
     tool to call.
     """
-    seen, numbers = Seen(), list[int]()
-    seen.add("42")  # a text that tools for numbers take, too
+    texts, numbers = Seen(), list[int]()
+    texts.add("42")  # a text that tools for numbers take, too
     in_task = Seen()
     in_task.add(task)
     if len(in_task.numbers) > 1:
-        seen.numbers = numbers = sorted(in_task.numbers[:2])
+        texts.numbers = numbers = sorted(in_task.numbers[:2])
     for tool in sorted(tools or [], key=_rank):
         schema = read_json(tool.schema) or None
-        inputs = Inputs(schema, Random(1), seen)  # nosec B311 # an example
+        inputs = Inputs(schema, Random(1), texts)  # nosec B311 # an example
         try:
             tries = (inputs.valid() for _ in range(MAX_TRIES))
             fitting = next((input for input in tries if _is_within(numbers, input)), None)

@@ -44,9 +44,9 @@ def events(request: HttpRequest) -> HttpResponseBase:
     """Return the stream of the parameter `channel`, which is `episodes` or `episode-ID`."""
     channels = request.GET.getlist("channel")
     if len(channels) != 1 or not is_channel(channels[0]):
-        named = ", ".join(channels) or "none"
+        names = ", ".join(channels) or "none"
         return _refused(
-            f"channel={named[:200]} cannot be followed; give one of: episodes, episode-ID."
+            f"channel={names[:200]} cannot be followed; give one of: episodes, episode-ID."
         )
     if unknown := set(request.GET) - PARAMETERS:
         return _refused(
@@ -63,9 +63,9 @@ def events(request: HttpRequest) -> HttpResponseBase:
             f"@{request.user.get_username()}", request.META.get("REMOTE_ADDR", "")
         )
     except OverQuota as error:
-        refused = _refused(f"{error}.", status=429)
-        refused["Retry-After"] = str(error.retry_seconds)
-        return refused
+        page = _refused(f"{error}.", status=429)
+        page["Retry-After"] = str(error.retry_seconds)
+        return page
     may_follow = functools.partial(_may_follow, request.session, channel)
     response = StreamingHttpResponse(
         _stream(channel, may_follow, place), content_type="text/event-stream"

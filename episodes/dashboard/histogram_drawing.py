@@ -69,22 +69,22 @@ def drawn_histogram(
 
     common = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
     common |= parts_in_address(returns.definition.convention, environment)
-    made = []
-    for place, one in enumerate(bins):
-        height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
+    columns = []
+    for place, bin in enumerate(bins):
+        height = max(bin.n * HEIGHT / returns.most, MIN_HEIGHT) if bin.n else 0.0
         span = (
-            plain(one.low) if returns.is_exact else f"{plain(one.low, 3)} to {plain(one.high, 3)}"
+            plain(bin.low) if returns.is_exact else f"{plain(bin.low, 3)} to {plain(bin.high, 3)}"
         )
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
-        title = f"return {span}: {one.n:,} attempt{'' if one.n == 1 else 's'}"
-        x = place_of(one.low) if returns.is_exact else place * WIDTH / len(bins)
-        is_success = returns.definition.is_success(one.low)
+        title = f"return {span}: {bin.n:,} attempt{'' if bin.n == 1 else 's'}"
+        x = place_of(bin.low) if returns.is_exact else place * WIDTH / len(bins)
+        is_success = returns.definition.is_success(bin.low)
         shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
-        made.append(Column(*shape, title, query, is_success))
+        columns.append(Column(*shape, title, query, is_success))
     half = width / 2 if returns.is_exact else 0.0
     return DrawnHistogram(
-        made, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
+        columns, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
     )
 
 
@@ -99,8 +99,8 @@ def _axis(returns: Histogram) -> tuple[float, float, float]:
         width = bins[2].low - bins[1].low
         return bins[1].low - width, bins[-1].low + width, 0.9 * WIDTH / len(bins)
     gaps = [
-        (after.low / 2 - one.low / 2) / (high / 2 - low / 2) * WIDTH
-        for one, after in pairwise(bins)
+        (after.low / 2 - bin.low / 2) / (high / 2 - low / 2) * WIDTH
+        for bin, after in pairwise(bins)
     ]
     return low, high, min(MAX_WIDTH, max(MIN_WIDTH, 0.8 * min(gaps, default=WIDTH)))
 

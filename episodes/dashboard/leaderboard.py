@@ -155,10 +155,17 @@ def _csv(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
         rates = {rate.k: rate.rate for rate in row.passes}
         pass_tasks = row.passes[0].tasks if row.passes else None
         figures = [getattr(row, _FIGURES.get(column, column)) for column in columns]
-        covered = coverage_values(row.coverage)
+        coverage = coverage_values(row.coverage)
         lines.append(
             csv_line(
-                [row.key, row.is_human, *figures, *(rates.get(k) for k in ks), pass_tasks, *covered]
+                [
+                    row.key,
+                    row.is_human,
+                    *figures,
+                    *(rates.get(k) for k in ks),
+                    pass_tasks,
+                    *coverage,
+                ]
             )
         )
     return "".join(lines)

@@ -93,10 +93,10 @@ def shared_part(
         last, now = announcement(), time.monotonic()
         is_current = part.announcement == last and now <= part.made_at + MAX_AGE_SECONDS
         if not is_current and now >= part.made_at + part.pause:
-            started = time.thread_time()
+            start = time.thread_time()
             part.content = render_to_string(template, dict(context()), request)
             part.announcement, part.made_at, is_current = last, now, True
-            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS) * (
+            part.pause = min((time.thread_time() - start) / MAX_SHARE, MAX_PAUSE_SECONDS) * (
                 1 + _load.is_busy()
             )
         response = HttpResponse(part.content)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.db.models.expressions import Combinable
 
 from episodes.models import Episode
+
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,11 @@ EPISODE_COLUMNS = (
 )
 
 
-def with_columns(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+def with_columns(episodes: Rows) -> Rows:
     """Return `episodes` with the columns that are computed."""
+    sources = {column.attribute: column.source for column in EPISODE_COLUMNS}
     return episodes.annotate(
-        **{
-            column.attribute: column.source
-            for column in EPISODE_COLUMNS
-            if not isinstance(column.source, str)
-        }
+        **{name: source for name, source in sources.items() if not isinstance(source, str)}
     )
 
 

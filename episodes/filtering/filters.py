@@ -147,7 +147,7 @@ def by_error(has_error: bool, viewer: Viewer) -> Q:
 def by_bound(lookup: str) -> Callable[[float, Viewer], Q]:
     """Return what narrows by a figure, which only ended episodes have, such as
     `steps_count__gte`."""
-    return lambda bound, viewer: ENDED & Q(**{lookup: bound})
+    return lambda limit, viewer: ENDED & Q(**{lookup: limit})
 
 
 def by_endings(ranges: WholeRanges, viewer: Viewer) -> Q:

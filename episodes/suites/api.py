@@ -9,7 +9,8 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.api.base import ApiView, one_of, whole
+from environments.filtering.parameters import chosen, given, whole_from
+from episodes.api.base import ApiView
 from episodes.api.openapi import documented, parameter
 from episodes.models import Suite, SuiteVersion
 from episodes.suites.results import Players
@@ -46,8 +47,9 @@ class SuiteView(ApiView):
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Suites")
-        by = cast(Players, one_of(request, "by", BY, "model"))
-        version = version_named(name, whole(request, "version", least=1), self.reader.viewer)
+        by = cast(Players, given(request.GET, "by", chosen(BY), "model"))
+        number = given(request.GET, "version", whole_from(1))
+        version = version_named(name, number, self.reader.viewer)
         if isinstance(version, str):
             raise Http404(version)
         results = standings(version, self.reader.viewer, by)

@@ -78,8 +78,8 @@ def shares(causes: Mapping[str, int]) -> list[Share]:
     total = sum(causes.values())
     wide = [max(count / total * SHARES_WIDTH, MIN_SHARE_WIDTH) for count in causes.values()]
     scale = SHARES_WIDTH / (sum(wide) or 1)
-    found, x = [], 0.0
+    parts, x = [], 0.0
     for (cause, count), width in zip(causes.items(), wide, strict=True):
-        found.append(Share(cause, round(x, 1), round(width * scale, 1), count, count / total * 100))
+        parts.append(Share(cause, round(x, 1), round(width * scale, 1), count, count / total * 100))
         x += width * scale
-    return found
+    return parts

@@ -35,23 +35,26 @@ def sparkline(
     the chart is hidden from them, because the page shows its figures as text. Classes: `spark`, and
     within it `spark-line` and `spark-end`.
     """
-    thinned = _thinned([None if value is None else _finite(value) for value in points])
-    present = [value for value in thinned if value is not None]
+    values = _thinned([None if value is None else _finite(value) for value in points])
+    present = [value for value in values if value is not None]
     if not present:
         return format_html(
             '<svg class="spark" width="{}" height="{}" aria-hidden="true"></svg>', width, height
         )
     bottom = min(present) if low is None else min(low, *present)
     top = max(present) if high is None else max(high, *present)
-    places = list(_places(thinned, bottom, top, width, height))
+    places = list(_places(values, bottom, top, width, height))
     return format_html(
         '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" {}>{}<circle '
         'class="spark-end" cx="{}" cy="{}"'
         ' r="1.5" fill="currentColor"/></svg>',
-        *(width, height, width, height),
+        width,
+        height,
+        width,
+        height,
         format_html('role="img" aria-label="{}"', label)
         if label
-        else format_html('aria-hidden="{}"', "true"),
+        else SafeString('aria-hidden="true"'),
         format_html_join(
             "",
             '<polyline class="spark-line" points="{}" fill="none" stroke="currentColor" '

@@ -37,14 +37,14 @@ def convention_switches(context: template.Context) -> list[tuple[str, list[Conve
     Reads `convention` (a Convention, or a DefinitionAsked on pages with many environments) and
     `own_convention`.
     """
-    chosen, own = context.get("convention"), context.get("own_convention") or Convention()
+    convention, own = context.get("convention"), context.get("own_convention") or Convention()
     return [
-        (_LABELS[name], _choices(name, chosen, getattr(own, name))) for name in CONVENTION_PARTS
+        (_LABELS[name], _choices(name, convention, getattr(own, name))) for name in CONVENTION_PARTS
     ]
 
 
-def _choices(name: str, chosen: Any, default: str) -> list[ConventionChoice]:
-    current = getattr(chosen, name, None) or default
+def _choices(name: str, convention: Any, default: str) -> list[ConventionChoice]:
+    current = getattr(convention, name, None) or default
     return [
         ConventionChoice(
             name,
@@ -62,13 +62,13 @@ def convention_changes(context: template.Context) -> str:
     """Return the parts of the convention that differ from the default of the page, such as
     "no_call=out"."""
     switches = convention_switches(context)
-    given = [
+    changes = [
         choice
         for _, choices in switches
         for choice in choices
         if choice.is_chosen and not choice.is_default
     ]
-    return ", ".join(f"{one.parameter}={one.value}" for one in given)
+    return ", ".join(f"{choice.parameter}={choice.value}" for choice in changes)
 
 
 @register.simple_tag(takes_context=True)

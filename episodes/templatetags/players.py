@@ -18,5 +18,5 @@ register = template.Library()
 def people_at(context: dict[str, Any], task: Task) -> PlayerFigures | None:
     """Return figures of people's attempts by the environment's definition; None if no person
     finished an attempt."""
-    found = at_task(task, definition_of(task.environment), viewer_of(context["request"].user))[0]
-    return found if found.n else None
+    people = at_task(task, definition_of(task.environment), viewer_of(context["request"].user))[0]
+    return people if people.n else None

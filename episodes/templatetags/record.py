@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django import template
+from django.template.defaultfilters import pluralize
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -38,7 +39,7 @@ from episodes.rendering.run_hues import hue_of_run
 
 register = template.Library()
 
-for written in (
+for format_ in (
     grouped,
     percent,
     success_range,
@@ -52,7 +53,7 @@ for written in (
     milliseconds,
     in_words,
 ):
-    register.filter(written)
+    register.filter(format_)
 register.filter("figure", plain)
 register.filter("threshold", threshold_text)
 register.filter("digits", digits_of)
@@ -103,9 +104,12 @@ ENDINGS = {
 """Mark of each ending. The shape tells endings apart, not only the colour."""
 PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
-_CAUSES = {"failure": "infrastructure failure", "running": "running", "probe": "probe"}
-_CAUSES |= {"continued": "continued, repeated or left"}
-_CAUSES |= dict(Episode.CAUSES)
+_LABELS = {
+    **dict(Episode.CAUSES),
+    "failure": "infrastructure failure",
+    "continued": "continued, repeated or left",
+}
+"""Label of each ending, where it is not its name."""
 
 
 @register.simple_tag
@@ -117,23 +121,19 @@ def run_swatch(run: int) -> SafeString:
 @register.filter
 def cost(value: float) -> str:
     """Return a cost with as many digits as it takes to see it: 1,234.50, 0.0021."""
-    return (
-        f"{value:,.2f}"
-        if value >= 1 or value == 0
-        else f"{value:.2g}"
-        if value < 1e-4
-        else f"{value:.4f}"
-    )
+    if value >= 1 or value == 0:
+        return f"{value:,.2f}"
+    return f"{value:.2g}" if value < 1e-4 else f"{value:.4f}"
 
 
 @register.filter
 def ending(episode: Episode) -> SafeString:
     """Return the ending of an episode as mark and label, and its details on hover."""
     name = "running" if episode.status == "running" else episode.cause
-    words = episode.detail or _CAUSES.get(name, name)
+    label = _LABELS.get(name, name)
+    words = episode.detail or label
     if episode.is_probe:
-        name, words = "probe", f"{_CAUSES.get(name, name)} without a tool call"
-    label = _CAUSES.get(name, name)
+        name, label, words = "probe", "probe", f"{label} without a tool call"
     return format_html(
         '<span class="ending" data-ending="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
@@ -151,7 +151,7 @@ def ending_named(name: str) -> SafeString:
         '<span class="ending" data-ending="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
         ENDINGS.get(name, "?"),
-        _CAUSES.get(name, name),
+        _LABELS.get(name, name),
     )
 
 
@@ -178,34 +178,33 @@ def continues(episode: Episode) -> SafeString:
     Reads `episode.play` of people.
     """
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
-    if play is not None and play.is_excluded:
-        title = (
-            "The player was excluded from their study, so it isn't counted as an attempt in any "
-            "figure"
-        )
-        return format_html('<span class="hint" title="{}">excluded</span>', title)
-    if play is None or (
-        kind_of(episode) != "continued" and play.parent_step is None and not play.is_repeat
-    ):
+    if play is None:
         return SafeString()
-    if play.parent_step is None and not play.is_repeat:
+    if play.is_excluded:
+        label, reason = "excluded", "The player was excluded from their study"
+    elif play.parent_step is not None:
+        reason = "Continues another episode"
+        label = "continues a deleted episode"
+        if play.parent_id is not None:
+            where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"
+            return format_html(
+                '<a class="hint" href="{}" title="{}{}">continues {}</a>',
+                where,
+                reason,
+                _UNCOUNTED,
+                play.parent_id,
+            )
+    elif play.is_repeat:
+        label, reason = "further attempt", "The player had played or seen this task before"
+    elif kind_of(episode) == "continued":
         title = "The player left it, and its study doesn't count it as an attempt in any figure"
         return format_html('<span class="hint" title="{}">left, not counted</span>', title)
-    if play.parent_step is None:
-        title = (
-            "The player had played or seen this task before, so it isn't counted as an attempt in "
-            "any figure"
-        )
-        return format_html('<span class="hint" title="{}">further attempt</span>', title)
-    title = "Continues another episode, so it isn't counted as an attempt in any figure"
-    if play.parent_id is None:
-        return format_html(
-            '<span class="hint" title="{}">continues a deleted episode</span>', title
-        )
-    where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"
-    return format_html(
-        '<a class="hint" href="{}" title="{}">continues {}</a>', where, title, play.parent_id
-    )
+    else:
+        return SafeString()
+    return format_html('<span class="hint" title="{}{}">{}</span>', reason, _UNCOUNTED, label)
+
+
+_UNCOUNTED = ", so it isn't counted as an attempt in any figure"
 
 
 @register.filter
@@ -246,11 +245,9 @@ def steps(episode: Episode) -> SafeString:
     """
     if episode.status == "running":
         return NONE
-    refused = episode.refused_count
+    count = episode.refused_count
     suffix = (
-        format_html(' <span class="refused" title="refused">({})</span>', refused)
-        if refused
-        else ""
+        format_html(' <span class="refused" title="refused">({})</span>', count) if count else ""
     )
     return format_html('<span class="number">{}{}</span>', episode.steps_count, suffix)
 
@@ -261,14 +258,12 @@ def calls(episode: Episode) -> SafeString:
     counted apart."""
     if episode.status == "running":
         return SafeString()
-    ran, failed, refused = episode.steps_count, episode.failed_count, episode.refused_count
-    return format_html(
-        '<span class="nowrap">{} step{}{}{}</span>',
-        f"{ran:,}",
-        "" if ran == 1 else "s",
-        format_html('<span class="hint">, {} failed</span>', f"{failed:,}") if failed else "",
-        format_html(' <span class="hint">+ {} refused</span>', f"{refused:,}") if refused else "",
-    )
+    html = format_html("{} step{}", f"{episode.steps_count:,}", pluralize(episode.steps_count))
+    if count := episode.failed_count:
+        html += format_html('<span class="hint">, {} failed</span>', f"{count:,}")
+    if count := episode.refused_count:
+        html += format_html(' <span class="hint">+ {} refused</span>', f"{count:,}")
+    return format_html('<span class="nowrap">{}</span>', html)
 
 
 @register.filter

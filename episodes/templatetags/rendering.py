@@ -55,16 +55,16 @@ def component_stack(components: Sequence[tuple[str, float]]) -> SafeString:
     whole = sum(abs(value) for _, value in components) or 1.0
     negative = sum(-value for _, value in components if value < 0) / whole * 100
     ends = {True: negative, False: negative}  # of the bar so far, by whether it grows to the left
-    found = []
+    parts = []
     for place, (name, value) in enumerate(components):
         width, is_minus = abs(value) / whole * 100, value < 0
         start = ends[is_minus] - width if is_minus else ends[is_minus]
         ends[is_minus] = start if is_minus else start + width
-        found.append((place % STACK_HUES, round(start, 2), round(width, 2), name, value))
+        parts.append((place % STACK_HUES, round(start, 2), round(width, 2), name, value))
     rects = format_html_join(
         "",
         '<rect class="part-{}" x="{}" y="0" width="{}" height="8"><title>{} {}</title></rect>',
-        found,
+        parts,
     )
     zero = format_html('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="8"/>', round(negative, 2))
     return rects + zero

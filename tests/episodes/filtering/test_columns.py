@@ -10,15 +10,14 @@ from django.test import Client
 
 from episodes.filtering import columns
 from episodes.filtering.columns import EPISODE_COLUMNS, EpisodeColumn
-from episodes.models import Episode
-from episodes.transfer.exporting import exported
+from tests.episodes.transfer.record import exported
 from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db
 
 
 def row_of_csv() -> dict[str, str]:
-    content = b"".join(exported(Episode.objects.all(), "csv")).decode()
+    content = b"".join(exported("csv")).decode()
     [row] = csv.DictReader(content.splitlines())
     return row
 
