@@ -27,7 +27,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -123,9 +123,7 @@ class Sandbox:
         """
         if any("\0" in word for word in argv):
             raise ValueError("An argument contains a NUL character.")
-        with ExitStack() as stack:
-            core = self._await_turn(_cores, stack)
-            self._await_turn(_places, stack)
+        with self._turn_at(_cores) as core, self._turn_at(_places):
             return self._run(argv, stdin, core)
 
     def close(self) -> None:
@@ -135,18 +133,21 @@ class Sandbox:
             for process in self._running:
                 process.kill()
 
-    def _await_turn(self, turns: FairTurns, stack: ExitStack) -> Place:
-        """Return a place, which is given back at the end of `stack` if not before."""
+    @contextmanager
+    def _turn_at(self, turns: FairTurns) -> Iterator[Place]:
+        """Wait for a place, which is given back at the end of the block if not before."""
         if not turns.acquire(KEY.get(), lambda: self._is_closed):
             raise SandboxError("The session has ended.")
         place = Place(turns)
-        stack.callback(place.give_back)
-        return place
+        try:
+            yield place
+        finally:
+            place.give_back()
 
     def _run(self, argv: Sequence[str], stdin: bytes, core: Place) -> Ran:
         status_read, status_write = os.pipe()
-        try:
-            with self._lock, system_call_filter() as filter_fd:
+        with os.fdopen(status_read, "rb") as status:
+            with os.fdopen(status_write, "wb"), self._lock, system_call_filter() as filter_fd:
                 if self._is_closed:
                     raise SandboxError("The session has ended.")
                 pipe = subprocess.PIPE
@@ -163,18 +164,13 @@ class Sandbox:
                 except OSError as error:
                     raise SandboxError(f"The sandbox did not start: {error}") from error
                 self._running.add(process)
-        except BaseException:
-            os.close(status_read)
-            raise
-        finally:
-            os.close(status_write)
-        with os.fdopen(status_read, "rb") as status, process:
-            try:
-                return self._watch(process, stdin, status.fileno(), core)
-            finally:
-                process.kill()
-                with self._lock:
-                    self._running.discard(process)
+            with process:
+                try:
+                    return self._watch(process, stdin, status.fileno(), core)
+                finally:
+                    process.kill()
+                    with self._lock:
+                        self._running.discard(process)
 
     def _watch(
         self, process: subprocess.Popen[bytes], stdin: bytes, status_fd: int, core: Place

@@ -197,7 +197,7 @@ def _logging(source: HostedEnvironment, split: str) -> Iterator[None]:
 def _procedural_splits(environment: str, names: list[str]) -> frozenset[str] | None:
     if not Environment.objects.filter(name=environment, is_procedural=True).exists():
         return None
-    fixed = SplitRow.objects.filter(
+    rows = SplitRow.objects.filter(
         Q(is_curated=True) | Q(frozen__isnull=False), environment__name=environment
     )
-    return frozenset(names) - set(fixed.values_list("name", flat=True))
+    return frozenset(names) - set(rows.values_list("name", flat=True))

@@ -46,12 +46,12 @@ def new_versions(
     if not any(map(questions.of, new_texts.values())):
         return {}
     others = [(content, [text]) for content, text in dropped_texts.items() if content not in olds]
-    holders, excluded = questions.holders(olds.items()), set(questions.holders(others))
+    holders, other_questions = questions.holders(olds.items()), set(questions.holders(others))
     by_content = {
         content_hash(text): alike for text in class_texts if (alike := questions.of(text))
     }
     left_alone = beside(by_content.keys() - olds.keys() - edits)
-    excluded.update(question for content in left_alone for question in by_content[content])
+    other_questions.update(question for content in left_alone for question in by_content[content])
     news = defaultdict[Question, list[str]](list)
     for content in new_texts:
         if content not in left_alone and content not in edits:
@@ -60,7 +60,7 @@ def new_versions(
     versions = dict[str, str]()
     # whole questions first
     for question in sorted(
-        news.keys() - excluded, key=lambda question: (-len(question), sorted(question))
+        news.keys() - other_questions, key=lambda question: (-len(question), sorted(question))
     ):
         copies = [content for content in news[question] if content not in versions]
         free = [

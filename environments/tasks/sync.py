@@ -318,20 +318,20 @@ def write_unavailable(environment: str, reason: str) -> None:
 def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     """Write `columns` and return the row. The definition in force follows the class unless people
     changed it."""
-    stored = Environment.objects.filter(name=name).first()
+    old_row = Environment.objects.filter(name=name).first()
     for group in IN_FORCE:
-        if stored is None or all(
-            getattr(stored, a) == getattr(stored, b) for a, b in group.items()
+        if old_row is None or all(
+            getattr(old_row, a) == getattr(old_row, b) for a, b in group.items()
         ):
             columns |= {column: columns[source] for column, source in group.items()}
     # uploads and imports make rows of what was never hosted here
-    is_new = stored is None or not stored.class_path
+    is_new = old_row is None or not old_row.class_path
     if is_new and conf.new_environments_are_private():
         columns["is_private"] = True
-        if stored is not None:
-            stored.is_private = True
+        if old_row is not None:
+            old_row.is_private = True
             # for the security log, which hears of what is saved
-            stored.save(update_fields=["is_private"])
+            old_row.save(update_fields=["is_private"])
     row = Environment(name=name, **columns)
     Environment.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["name"], update_fields=list(columns)
@@ -416,8 +416,8 @@ def _write_tasks(environment: HostedEnvironment, lists: ClassLists) -> list[Spli
     forget_code(name)
     reports = list[SplitSync]()
     if lists.is_procedural:
-        curated = Split.objects.filter(environment__name=name, name__in=names, is_curated=True)
-        reports += [SplitSync(name, row.name, unchanged=row.size, is_taken=True) for row in curated]
+        rows = Split.objects.filter(environment__name=name, name__in=names, is_curated=True)
+        reports += [SplitSync(name, row.name, unchanged=row.size, is_taken=True) for row in rows]
     try:
         reports += [_write_split(name, split, lists) for split in lists.texts]
     except SplitBusy as busy:
@@ -425,8 +425,8 @@ def _write_tasks(environment: HostedEnvironment, lists: ClassLists) -> list[Spli
     Environment.objects.filter(name=name).update(is_procedural=lists.is_procedural)
     if lists.is_procedural:
         splits_of_class(name).filter(name__in=names).update(is_served=True)
-    undeclared = splits_of_class(name).filter(is_served=True).exclude(name__in=names)
-    for split in undeclared:
+    old_splits = splits_of_class(name).filter(is_served=True).exclude(name__in=names)
+    for split in old_splits:
         dropped_count = mark_dropped(split.environment_id, lists.without(hashes_in_split(split)))
         Split.objects.filter(pk=split.pk).update(is_served=False)
         reports.append(

@@ -40,14 +40,14 @@ def note_conflicts(split: Split, merge: Merge, hashes: Collection[str]) -> list[
 
     `hashes`: of what the class lists now. What it lists again is dropped no longer.
     """
-    stored, now = SyncConflict.objects.filter(split=split), set(hashes)
-    drops = stored.filter(listed=None).values_list("pk", "former__content_hash")
+    rows, now = SyncConflict.objects.filter(split=split), set(hashes)
+    drops = rows.filter(listed=None).values_list("pk", "former__content_hash")
     SyncConflict.objects.filter(pk__in=[pk for pk, content in drops if content in now]).delete()
     SplitRemoval.objects.bulk_create(
         SplitRemoval(split=split, source_hash=content) for content in merge.removals
     )
     by_tasks = {(row.former_id, row.kept_id, row.listed_id): row for row in merge.conflicts}
-    for tasks in stored.values_list("former", "kept", "listed"):
+    for tasks in rows.values_list("former", "kept", "listed"):
         by_tasks.pop(tasks, None)
     for _, edit, new in by_tasks:
         if edit is not None and new is not None:  # the new task is superseded by the edit, too

@@ -94,8 +94,10 @@ def merge_places(
     texts = dict(zip(hashes, lists[split.name], strict=True))
     every_text = chain.from_iterable(lists.values())
     earlier = _earlier_versions(split, texts, every_text, remaining, removals, heirs)
-    served = set(ids.values())
-    served.update(task for content in ids.keys() & remaining.keys() for task in remaining[content])
+    occupants = set(ids.values())
+    occupants.update(
+        task for content in ids.keys() & remaining.keys() for task in remaining[content]
+    )
     for content in hashes:
         task, former = ids[content], earlier.get(content)
         heir = heirs.get(former.task if former else task, task)
@@ -112,15 +114,15 @@ def merge_places(
             merge.place(task, content, "added")
             merge.conflict(former.decision, former.task, edit, task)
         elif former and (
-            former.decision != "edit" or remaining.get(former.content) or heir not in served
+            former.decision != "edit" or remaining.get(former.content) or heir not in occupants
         ):
             _decide_again(merge, former, SplitPlace(task, content), remaining, heirs)
-            served.add(heir)
-        elif heir != task and heir in served:
+            occupants.add(heir)
+        elif heir != task and heir in occupants:
             # as `SplitChange.replace` removes a task whose successor has a place already
             merge.counts["withheld"] += 1
         else:
-            served.add(heir)
+            occupants.add(heir)
             merge.counts["succeeded"] += heir != task
             merge.place(heir, content, "added")
     _keep_work_of_people(merge, people, remaining)

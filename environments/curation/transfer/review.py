@@ -46,7 +46,7 @@ class FileTask:
     text: str
     """The spec as it would be stored."""
     hash: str
-    """The identity of the content: `environments.tasks.sync.content_hash` of the text."""
+    """The identity of the content: `environments.tasks.task_hash.content_hash` of the text."""
     labels: Labels
 
     @property
