@@ -12,12 +12,12 @@ def problem_of(blocks: Any) -> str:
     """Return what is wrong with `blocks`, as a sentence without subject and full stop, or an empty
     text."""
     try:
-        validated = BLOCKS.validate_python(blocks)
+        content = BLOCKS.validate_python(blocks)
     except ValueError as error:
         return f"is not a list of text and image blocks: {' '.join(str(error).split())}"
-    if not any(block.type == "image" or block.text.strip() for block in validated):
+    if not any(block.type == "image" or block.text.strip() for block in content):
         return "is empty"
-    images = (block for block in validated if block.type == "image")
+    images = (block for block in content if block.type == "image")
     problems = (image_problem(image.mimeType, image.data) for image in images)
     return next(
         (f"has an image that models cannot take: {problem}" for problem in problems if problem), ""

@@ -9,8 +9,8 @@ for its end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -101,6 +101,9 @@ class CheckedSession(Protocol):
         """End the session. Raises: Broken when teardown failed."""
 
 
+Session = TypeVar("Session", bound=CheckedSession)
+
+
 class CheckedEnvironment(Protocol):
     """One environment. Every method may raise Broken or RequestRefused."""
 
@@ -133,6 +136,16 @@ async def leave(seat: CheckedSession) -> None:
     """End the session and ignore errors, because teardown has a check of its own."""
     with suppress(Broken, RequestRefused, GaveUp):
         await seat.close()
+
+
+@asynccontextmanager
+async def closing(opening: Awaitable[Session]) -> AsyncIterator[Session]:
+    """Enter a session, which ends afterwards."""
+    seat = await opening
+    try:
+        yield seat
+    finally:
+        await leave(seat)
 
 
 class TimeLimit:

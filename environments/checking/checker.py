@@ -12,7 +12,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import limited_import, load_class, refusing_servers
 from environments.checking.check_state import CheckOptions, CheckState
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, TimeLimit
@@ -41,27 +40,27 @@ T = TypeVar("T")
 Check = Callable[[CheckState], Awaitable[None]]
 
 WALL_TIMES = 5
-"""How many times longer than that it may wait."""
+"""How many times longer than its CPU time the import of a module may wait."""
 
 _AWAIT = "Await slow operations, or make the method a plain function, which runs on a thread."
 
 _STATIC: list[tuple[str, Check]] = [
-    (tools.SUBJECT, tools.check_tools),
-    (tasks.SUBJECT, tasks.check_tasks),
+    ("tools", tools.check_tools),
+    ("tasks", tasks.check_tasks),
 ]
 _LIVE: list[tuple[str, Check]] = [
-    (prompts.SUBJECT, prompts.check_prompts),
-    (play.SUBJECT, play.check_play),
-    (group_scores.SUBJECT, group_scores.check_scoring),
-    (rewards.SUBJECT, rewards.check_rewards),
-    (trials.SUBJECT, trials.check_trials),
-    (isolation.SUBJECT, isolation.check_isolation),
-    (snapshots.SUBJECT, snapshots.check_snapshots),
-    (teardown.SUBJECT, teardown.check_teardown),
+    ("prompts", prompts.check_prompts),
+    ("play", play.check_play),
+    ("play", group_scores.check_scoring),
+    ("rewards", rewards.check_rewards),
+    ("trials", trials.check_trials),
+    ("sessions", isolation.check_isolation),
+    ("snapshots", snapshots.check_snapshots),
+    ("teardown", teardown.check_teardown),
 ]
 _LAST: list[tuple[str, Check]] = [
-    (fresh_process.SUBJECT, fresh_process.check_fresh_processes),
-    (leftovers.SUBJECT, leftovers.check_leftovers),
+    ("processes", fresh_process.check_fresh_processes),
+    ("teardown", leftovers.check_leftovers),
 ]
 """Play again what the others have played."""
 
@@ -71,14 +70,24 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
     be loaded."""
     limit = TimeLimit(options.timeout_seconds, options.note_step)
     with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
-        hosted = _loaded(specification, limit.import_seconds)
-        report = CheckReport(specification)
-        report.ok(
-            "environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}."
+        advice = "raise --timeout, or move slow work to setup()"
+        wall_seconds = WALL_TIMES * limit.import_seconds
+        with limited_import(limit.import_seconds, advice, wall_seconds), refusing_servers():
+            hosted = load_class(specification.strip())
+        name = hosted.cls.__name__
+        report = CheckReport(specification, "environment")
+        report.ok("hosting", f"{name} can be served as {hosted.name!r}.")
+        report.expect(
+            "described",
+            bool(hosted.description),
+            f"{name} has neither a docstring nor a card; people read them on the environment's "
+            "page: describe what the agent does, which rewards it gets and which fields a task "
+            "has.",
+            "It has a docstring or a card.",
+            "warning",
         )
-        _check_card(report, hosted)
         if hosted.misspelled:
-            report.judge("environment", "attributes", hosted.misspelled, "", "warning")
+            report.judge("attributes", hosted.misspelled, "", "warning")
 
         def make() -> CheckState:
             environment = LocalEnvironment(hosted, limit, options.secrets)
@@ -88,15 +97,19 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
             )
 
         if hosted.unavailable:
-            report.warn(
-                "environment",
-                "available",
-                f"It cannot be played on this machine: {hosted.unavailable}",
+            report.warn("available", f"It cannot be played on this machine: {hosted.unavailable}")
+        live = [] if hosted.unavailable else _LIVE
+        holds = _run(report, make, limit, options, [*_STATIC, *live, *_LAST])
+        if holds is not None:
+            problems = [
+                f"{place} is async and blocked the event loop for {seconds * 1000:.0f} ms, while "
+                f"every session waits. {_AWAIT}"
+                for place, seconds in holds.items()
+            ]
+            report.subject = "event loop"
+            report.judge(
+                "never blocked", problems, "No async code blocked it for over 100 ms.", "warning"
             )
-        holds = _run(
-            report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), *_LAST]
-        )
-        _report_holds(report, holds)
     return report
 
 
@@ -134,87 +147,47 @@ def _run(
     limit: TimeLimit,
     options: CheckOptions,
     checks: list[tuple[str, Check]],
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     """Run `checks`. Return the longest time in seconds for which each place in the code blocked the
-    event loop."""
+    event loop; None if one has blocked it for good."""
     watch = LoopWatch(limit.seconds, exits_when_stuck=options.exits_when_stuck)
 
     async def work() -> None:
         state = make()
         try:
-            remaining = [
-                subject for subject, check in checks if not await _guarded(state, subject, check)
-            ]
+            remaining = dict[str, None]()
+            for report.subject, check in checks:
+                try:
+                    await check(state)
+                except protocol.Unreachable:
+                    raise
+                except GaveUp:  # too many steps took too long
+                    remaining[report.subject] = None
+                except (Broken, RequestRefused) as error:
+                    report.fail("completed", str(error))
+                except Exception as error:  # an answer of an unforeseen form
+                    report.fail("completed", f"The check could not continue: {describe(error)}.")
             if remaining:
-                names = ", ".join(dict.fromkeys(remaining))
+                names = ", ".join(remaining)
                 reason = (
                     f"{limit.hits} steps took over {limit.seconds:g} s each, so not all of {names} "
                     "was tried."
                 )
-                report.unclear("time limit", "remaining checks", reason)
+                report.subject = "time limit"
+                report.unclear("remaining checks", reason)
         finally:
             state.checked.shut()
 
     try:
         watch.run(work)
     except LoopHeld as held:
-        report.fail("event loop", "never blocked", f"{held} is async and blocks: {limit.current} "
-                                                   "blocked everything "
-                    f"else for over {limit.seconds:g} s, so the remaining checks were not run. "
-                    f"{_AWAIT}")  # fmt: skip
+        report.subject = "event loop"
+        report.fail(
+            "never blocked",
+            f"{held} is async and blocks: {limit.current} blocked everything else for over "
+            f"{limit.seconds:g} s, so the remaining checks were not run. {_AWAIT}",
+        )
         report.is_hung = True
-        return {}
+        return None
     report.is_hung = report.is_hung or limit.hits > 0
     return watch.holds
-
-
-def _report_holds(report: CheckReport, holds: dict[str, float]) -> None:
-    if any(finding.subject == "event loop" for finding in report.findings):
-        return
-    problems = [
-        f"{place} is async and blocked the event loop for {seconds * 1000:.0f} ms, while every "
-        f"session waits. {_AWAIT}"
-        for place, seconds in holds.items()
-    ]
-    report.judge(
-        "event loop",
-        "never blocked",
-        problems,
-        "No async code blocked it for over 100 ms.",
-        "warning",
-    )
-
-
-async def _guarded(state: CheckState, subject: str, check: Check) -> bool:
-    """Run one group of checks and add an error that ends it early to the report.
-
-    Return whether it was tried to its end: false if too many steps took too long.
-    """
-    try:
-        await check(state)
-    except protocol.Unreachable:
-        raise
-    except GaveUp:
-        return False
-    except (Broken, RequestRefused) as error:
-        state.report.fail(subject, "completed", str(error))
-    except Exception as error:  # an answer of an unforeseen form
-        state.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
-    return True
-
-
-def _check_card(report: CheckReport, hosted: HostedClass) -> None:
-    problem = (
-        f"{hosted.cls.__name__} has neither a docstring nor a card; people read them on the "
-        "environment's page: "
-        "describe what the agent does, which rewards it gets and which fields a task has."
-    )
-    problems = [] if hosted.description else [problem]
-    report.judge("environment", "described", problems, "It has a docstring or a card.", "warning")
-
-
-def _loaded(specification: str, seconds: float) -> HostedClass:
-    """Import the class. Raises: Unhostable, also when the import takes too long."""
-    advice = "raise --timeout, or move slow work to setup()"
-    with limited_import(seconds, advice, WALL_TIMES * seconds), refusing_servers():
-        return load_class(specification.strip())

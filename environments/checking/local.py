@@ -41,8 +41,8 @@ class CheckedHost(LocalHost):
     """A LocalHost whose instances a check can ask more."""
 
     def instance(self, environment: str) -> CheckedInstance:
-        hosted = self._hosted_class(environment)
-        return CheckedInstance(hosted, _WatchedCode(self._pool, hosted), self._limits)
+        hosted_class = self._hosted_class(environment)
+        return CheckedInstance(hosted_class, _WatchedCode(self._pool, hosted_class), self._limits)
 
 
 class CheckedInstance(Instance):
@@ -59,8 +59,8 @@ class CheckedInstance(Instance):
         """Return a sentence for each value in outputs since the last time that JSON cannot
         represent."""
         assert isinstance(self._code, _WatchedCode)
-        lost, self._code.lost = self._code.lost, []
-        return lost
+        sentences, self._code.lost = self._code.lost, []
+        return sentences
 
     async def save(self) -> str:
         """Return what the author's `save` returns, in base64. Raises: InvalidRequest if it cannot
@@ -121,9 +121,9 @@ async def _next_async(calls: AsyncIterator[Any]) -> Any:
 class _WatchedCode(UserCode):
     __slots__ = ("_output_type", "lost")
 
-    def __init__(self, pool: ThreadPool, hosted: HostedClass) -> None:
-        super().__init__(pool, hosted)
-        self._output_type = hosted.sdk.tool_output
+    def __init__(self, pool: ThreadPool, hosted_class: HostedClass) -> None:
+        super().__init__(pool, hosted_class)
+        self._output_type = hosted_class.sdk.tool_output
         self.lost: list[str] = []
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
@@ -161,7 +161,7 @@ T = TypeVar("T")
 
 
 class LocalEnvironment:
-    """The environment of `hosted`. It has to be created on the event loop that uses it."""
+    """The environment of `hosted_class`. It has to be created on the event loop that uses it."""
 
     def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
         self.name, self.hosted = hosted.name, hosted
@@ -265,11 +265,11 @@ class LocalEnvironment:
 class LocalSeat:
     def __init__(
         self,
-        checked: LocalEnvironment,
+        environment: LocalEnvironment,
         instance: CheckedInstance | CheckedWorkerInstance,
         sample: Sample,
     ) -> None:
-        self._door, self._instance, self._label = checked, instance, sample.label
+        self._door, self._instance, self._label = environment, instance, sample.label
 
     async def prompt(self) -> Any:
         return json.loads(

@@ -162,8 +162,8 @@ class RemoteEnvironment:
 
 
 class RemoteSeat:
-    def __init__(self, checked: RemoteEnvironment, sid: str) -> None:
-        self._door, self.headers = checked, {"X-Session-ID": sid}
+    def __init__(self, environment: RemoteEnvironment, sid: str) -> None:
+        self._door, self.headers = environment, {"X-Session-ID": sid}
 
     async def prompt(self) -> Any:
         return await self._door.ask("GET", f"/{self._door.name}/prompt", None, self.headers)

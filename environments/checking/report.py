@@ -40,29 +40,30 @@ class CheckReport:
     """The findings about `target`, a class or an environment of a server."""
 
     target: str
+    subject: str = ""
+    """What the checks that run now are about."""
     findings: list[Finding] = field(default_factory=list)
     is_hung: bool = False
     """Whether code of the environment is still running and may delay the exit of the process."""
 
-    def ok(self, subject: str, check: str, sentence: str) -> None:
-        self._add(subject, check, "ok", sentence)
+    def ok(self, check: str, sentence: str) -> None:
+        self._add(check, "ok", sentence)
 
-    def warn(self, subject: str, check: str, sentence: str) -> None:
-        self._add(subject, check, "warning", sentence)
+    def warn(self, check: str, sentence: str) -> None:
+        self._add(check, "warning", sentence)
 
-    def fail(self, subject: str, check: str, sentence: str) -> None:
-        self._add(subject, check, "failed", sentence)
+    def fail(self, check: str, sentence: str) -> None:
+        self._add(check, "failed", sentence)
 
-    def unclear(self, subject: str, check: str, sentence: str) -> None:
+    def unclear(self, check: str, sentence: str) -> None:
         """Add that the check was made, but saw nothing that it could judge."""
-        self._add(subject, check, "could not tell", sentence)
+        self._add(check, "could not tell", sentence)
 
-    def skip(self, subject: str, check: str, sentence: str) -> None:
-        self._add(subject, check, "not applicable", sentence)
+    def skip(self, check: str, sentence: str) -> None:
+        self._add(check, "not applicable", sentence)
 
     def judge(
         self,
-        subject: str,
         check: str,
         problems: Sequence[str],
         fine: str,
@@ -71,14 +72,20 @@ class CheckReport:
         """Add `result` with the first `MAX_PROBLEMS` problems, or ok with the sentence `fine` if
         there are none."""
         if not problems:
-            return self.ok(subject, check, fine)
+            return self.ok(check, fine)
         more = len(problems) - MAX_PROBLEMS
-        listed = " ".join(problems[:MAX_PROBLEMS])
-        self._add(subject, check, result, f"{listed} ({more} more.)" if more > 0 else listed)
+        text = " ".join(problems[:MAX_PROBLEMS])
+        self._add(check, result, f"{text} ({more} more.)" if more > 0 else text)
 
-    def _add(self, subject: str, check: str, result: Result, sentence: str) -> None:
+    def expect(
+        self, check: str, holds: bool, problem: str, fine: str, result: Result = "failed"
+    ) -> None:
+        """Add ok with the sentence `fine` if it holds, else `result` with the problem."""
+        self.judge(check, [] if holds else [problem], fine, result)
+
+    def _add(self, check: str, result: Result, sentence: str) -> None:
         self.findings.append(
-            Finding(subject, check, result, shorten(" ".join(sentence.split()), MAX_SENTENCE))
+            Finding(self.subject, check, result, shorten(" ".join(sentence.split()), MAX_SENTENCE))
         )
 
     def count(self, result: Result) -> int:

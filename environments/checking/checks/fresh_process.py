@@ -26,7 +26,7 @@ from environments.checking.checked_environment import (
     RequestRefused,
     Sample,
     TimeLimit,
-    leave,
+    closing,
 )
 from environments.checking.local import LocalEnvironment
 from environments.errors import EnvironmentFault, describe
@@ -37,7 +37,6 @@ from environments.sandbox.processes import end_descendants
 if TYPE_CHECKING:  # it imports a third of what such a process would take to start
     from environments.checking.check_state import CheckState
 
-SUBJECT = "processes"
 CHECK = "same in every process"
 MAX_TASKS = 20
 """Tasks that are requested from a split that is not listed."""
@@ -50,9 +49,7 @@ _SORT = (
 
 async def check_fresh_processes(state: CheckState) -> None:
     if state.local is None:
-        state.report.skip(
-            SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started."
-        )
+        state.report.skip(CHECK, "The server runs elsewhere, so no second process can be started.")
         return
     code = UserCode(state.local.pool)
     seconds = state.options.timeout_seconds * START_TIMES
@@ -70,7 +67,7 @@ async def check_fresh_processes(state: CheckState) -> None:
         count = sum(not what.startswith("Split ") for what in first.keys() & second.keys())
         more = f", and have the same {count} prompts and results" if count else ""
         return state.report.ok(
-            SUBJECT, CHECK, f"Two fresh processes list the same tasks in the same order{more}."
+            CHECK, f"Two fresh processes list the same tasks in the same order{more}."
         )
     again = await seen("1")
     if all(again.get(what) == first[what] for what in differing):
@@ -78,13 +75,13 @@ async def check_fresh_processes(state: CheckState) -> None:
             f"{what} depends on Python's hash seed; {_SORT} Other servers have other seeds."
             for what in differing
         ]
-        return state.report.judge(SUBJECT, CHECK, problems, "", "warning")
+        return state.report.judge(CHECK, problems, "", "warning")
     problems = [
         f"{what} differs between two processes; {_SORT}"
         for what in differing
         if again.get(what) != first[what]
     ]
-    state.report.judge(SUBJECT, CHECK, problems, "")
+    state.report.judge(CHECK, problems, "")
 
 
 def _plays(state: CheckState) -> str:
@@ -169,8 +166,7 @@ async def _played(
     """Return the digests of a prompt and of the calls, as far as they have answers."""
     digests = {}
     try:
-        seat = await local.open(sample)
-        try:
+        async with closing(local.open(sample)) as seat:
             digests[f"The prompt of {sample.label}"] = _digest(
                 json.dumps(await seat.prompt(), sort_keys=True)
             )
@@ -178,8 +174,6 @@ async def _played(
                 answer = await seat.call(tool, arguments)
                 text = json.dumps([answer.status, answer.output], sort_keys=True)
                 digests[f"The result of call {number} of {sample.label}, {tool!r},"] = _digest(text)
-        finally:
-            await leave(seat)
     except (Broken, GaveUp, RequestRefused):  # other checks report that
         pass
     return digests

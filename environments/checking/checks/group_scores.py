@@ -4,15 +4,11 @@ candidate, in order."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from environments.checking.check_state import CheckState
-from environments.checking.checked_environment import Broken, leave
+from environments.checking.checked_environment import Broken, closing
 from environments.checking.inputs import FINAL_MESSAGE
 from environments.database.storable import double_of
-
-SUBJECT = "play"
-CHECK = "groups are scored"
 
 
 async def check_scoring(state: CheckState) -> None:
@@ -22,27 +18,23 @@ async def check_scoring(state: CheckState) -> None:
         {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
         for text in (FINAL_MESSAGE, "I do not know.")
     ]
-    seat = await state.checked.open(state.samples[0])
-    problems = []
+    problem = ""
     try:
-        answer = await seat.score(candidates)
-        if not _is_valid(answer, len(candidates)):
-            problems.append(
+        async with closing(state.checked.open(state.samples[0])) as seat:
+            answer = await seat.score(candidates)
+        scores = answer.get("scores") if isinstance(answer, dict) else None
+        rewards = [
+            double_of(score["reward"])
+            for score in (scores if isinstance(scores, list) else ())
+            if isinstance(score, dict) and isinstance(score.get("reward"), int | float)
+        ]
+        if len(rewards) != len(candidates) or not all(map(math.isfinite, rewards)):
+            problem = (
                 f"score_group returned {answer!r} for 2 candidates; return one finite reward for "
                 "each, in order."
             )
     except Broken as error:
-        problems.append(str(error))
-    finally:
-        await leave(seat)
-    state.report.judge(SUBJECT, CHECK, problems, "Each candidate of a group has a finite reward.")
-
-
-def _is_valid(answer: Any, count: int) -> bool:
-    scores = answer.get("scores") if isinstance(answer, dict) else None
-    if not isinstance(scores, list) or len(scores) != count:
-        return False
-    rewards = [score.get("reward") if isinstance(score, dict) else None for score in scores]
-    return all(
-        isinstance(reward, int | float) and math.isfinite(double_of(reward)) for reward in rewards
+        problem = str(error)
+    state.report.expect(
+        "groups are scored", not problem, problem, "Each candidate of a group has a finite reward."
     )

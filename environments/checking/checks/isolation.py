@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 from environments.checking.check_state import CheckState, PlayedEpisode, same_answer
 from environments.checking.checked_environment import (
@@ -16,10 +14,10 @@ from environments.checking.checked_environment import (
     CallAnswer,
     CheckedSession,
     RequestRefused,
+    closing,
     leave,
 )
 
-SUBJECT = "sessions"
 MAX_MOVES = 8
 """Maximum number of calls of an episode that are repeated."""
 COPIES = 3
@@ -33,16 +31,20 @@ races show."""
 
 async def check_isolation(state: CheckState) -> None:
     await _check_secrets(state)
-    scripts = state.scripts = _scripts(state.episodes)
+    by_task: dict[str, PlayedEpisode] = {}
+    for episode in sorted(state.episodes, key=lambda episode: -len(episode.accepted)):
+        if moves := episode.accepted[:MAX_MOVES]:
+            by_task.setdefault(episode.sample.label, PlayedEpisode(episode.sample, moves))
+    scripts = state.scripts = list(by_task.values())[:2]
     if not scripts:
-        return state.report.unclear(SUBJECT, "alone and together", state.refusal)
+        return state.report.unclear("alone and together", state.refusal)
     first = [await _replay(state, script) for script in scripts]
     if all(answer.status == "refused" for answers in first for answer in answers):
         text = (
             "All calls were refused when they were repeated, such as the first: "
             f"{first[0][0].error}"
         )
-        return state.report.unclear(SUBJECT, "alone and together", text)
+        return state.report.unclear("alone and together", text)
     second = [await _replay(state, script) for script in scripts]
     again = [
         text
@@ -50,7 +52,6 @@ async def check_isolation(state: CheckState) -> None:
         if (text := _difference(script, first[n], second[n]))
     ]
     state.report.judge(
-        SUBJECT,
         "repeatable",
         [
             f"{text} when it was repeated; seed randomness with the task, and keep state on self."
@@ -62,7 +63,7 @@ async def check_isolation(state: CheckState) -> None:
     state.is_repeatable = not again
     if again:
         reason = "Not compared, because sessions that are played one after another already differ."
-        return state.report.skip(SUBJECT, "side by side", reason)
+        return state.report.skip("side by side", reason)
     await _check_side_by_side(state, scripts, first)
 
 
@@ -72,12 +73,16 @@ async def _check_side_by_side(
     problems: list[str] = []
     most = state.local.hosted.sessions_at_once if state.local else None
     if most == 1:
-        return state.report.skip(SUBJECT, "side by side", "The class bears one session at once.")
+        return state.report.skip("side by side", "The class bears one session at once.")
     playing = (scripts * COPIES)[:most]
     are_apart = state.local is not None and state.local.hosted.isolation == "session"
     for _ in range(1 if are_apart else ROUNDS):
-        with _frequent_switches():
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
             together = await _replay_together(state, playing)
+        finally:
+            sys.setswitchinterval(before)
         for number, answers in enumerate(together):
             script = scripts[number % len(scripts)]
             if text := _difference(script, alone[number % len(scripts)], answers):
@@ -88,26 +93,13 @@ async def _check_side_by_side(
                 )
     sessions, calls = len(playing), max(len(script.moves) for script in scripts)
     text = f"{sessions} sessions at once, of up to {calls} calls, have the results of one alone."
-    state.report.judge(SUBJECT, "side by side", problems, text)
-
-
-def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
-    """Return up to `MAX_MOVES` calls that were accepted, of up to two episodes of different
-    tasks."""
-    scripts: dict[str, PlayedEpisode] = {}
-    for episode in sorted(episodes, key=lambda episode: -len(episode.accepted)):
-        if moves := episode.accepted[:MAX_MOVES]:
-            scripts.setdefault(episode.sample.label, PlayedEpisode(episode.sample, moves))
-    return list(scripts.values())[:2]
+    state.report.judge("side by side", problems, text)
 
 
 async def _replay(state: CheckState, script: PlayedEpisode) -> list[CallAnswer]:
     """Return the results of the script's calls in a new session. Raises: Broken, RequestRefused."""
-    seat = await state.checked.open(script.sample)
-    try:
+    async with closing(state.checked.open(script.sample)) as seat:
         return await _answers(seat, script)
-    finally:
-        await leave(seat)
 
 
 async def _replay_together(
@@ -143,22 +135,12 @@ def _difference(script: PlayedEpisode, first: list[CallAnswer], second: list[Cal
     return ""
 
 
-@contextmanager
-def _frequent_switches() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
 async def _check_secrets(state: CheckState) -> None:
     check = "opens without secrets"
     if state.local is None or not state.samples:
         return
     if not state.local.secrets:
-        return state.report.ok(SUBJECT, check, "Sessions open without secrets; none was given.")
+        return state.report.ok(check, "Sessions open without secrets; none was given.")
     try:
         await leave(await state.local.open_with(state.samples[0], {}))
     except (Broken, RequestRefused) as error:
@@ -166,5 +148,5 @@ async def _check_secrets(state: CheckState) -> None:
             f"Sessions do not open without secrets ({error}) Read secrets when they are needed, "
             "and name a missing one."
         )
-        return state.report.warn(SUBJECT, check, text)
-    state.report.ok(SUBJECT, check, "Sessions open with and without the given secrets.")
+        return state.report.warn(check, text)
+    state.report.ok(check, "Sessions open with and without the given secrets.")

@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from environments.checking.check_state import CheckState
-from environments.checking.checked_environment import Broken, RequestRefused, leave
+from environments.checking.checked_environment import Broken, RequestRefused, closing
 from environments.errors import shorten
 from environments.sandbox.processes import end_descendants, with_descendants
 
-SUBJECT = "teardown"
 PROCESSES, THREADS = "no process left", "no thread left"
 OURS = frozenset({"environment", "session", "checks"})
 """Names of the threads that run the code of environments."""
@@ -30,12 +29,11 @@ async def check_leftovers(state: CheckState) -> None:
     episode = max(state.episodes, key=lambda episode: len(episode.moves), default=None)
     before, threads = frozenset(with_descendants(os.getpid())), frozenset(threading.enumerate())
     with suppress(Broken, RequestRefused):  # reported by other checks
-        seat = await state.local.open(episode.sample if episode else state.samples[0])
-        try:
+        async with closing(
+            state.local.open(episode.sample if episode else state.samples[0])
+        ) as seat:
             for move in episode.moves if episode else ():
                 await seat.call(move.tool, move.arguments)
-        finally:
-            await leave(seat)
     for _ in range(LOOKS):
         processes, threads_after = _running(before), _running_threads(threads)
         if not (processes or threads_after):
@@ -50,9 +48,7 @@ async def check_leftovers(state: CheckState) -> None:
         problems = (
             [f"A session left {words} running after its teardown; end it there."] if names else []
         )
-        state.report.judge(
-            SUBJECT, check, problems, f"A session leaves no {what} running.", "warning"
-        )
+        state.report.judge(check, problems, f"A session leaves no {what} running.", "warning")
 
 
 def _running_threads(before: frozenset[threading.Thread]) -> list[str]:

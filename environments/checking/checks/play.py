@@ -4,7 +4,9 @@ after the end."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from environments.checking.blocks import problem_of, text_of
@@ -17,15 +19,14 @@ from environments.checking.checked_environment import (
     RequestRefused,
     Sample,
     Slow,
-    leave,
+    closing,
 )
-from environments.checking.checks.trials import declares, oracle_episode, scripted
+from environments.checking.checks.trials import declares, oracle_episode, played
 from environments.checking.input_texts import Seen
 from environments.checking.inputs import Inputs, Unproducible, choices
 from environments.errors import shorten
 from environments.wire import value_json
 
-SUBJECT = "play"
 MAX_SHOWN_CHARACTERS = 120
 _OF_INPUTS = ("ValueError", "KeyError", "IndexError", "LookupError", "ZeroDivisionError")
 """Exceptions that an agent's input may cause. Others are bugs of the author."""
@@ -34,7 +35,7 @@ NO_SUCH_TOOL = "no_such_tool_of_this_environment"
 
 async def check_play(state: CheckState) -> None:
     if not state.samples:
-        return state.report.skip(SUBJECT, "episodes", "No session could be opened.")
+        return state.report.skip("episodes", "No session could be opened.")
     faults: list[str] = []
     late: list[str] = []
     hung: set[str] = set()
@@ -60,29 +61,28 @@ async def _play(
 ) -> PlayedEpisode:
     """Play one episode. Tools that never return are added to `hung`, problems after the end to
     `late`."""
-    random = state.random(f"episode/{number}")
-    seat = await state.checked.open(sample)
-    moves: list[PlayedMove] = []
-    try:
-        seen = Seen()
+    random, moves, seen = state.random(f"episode/{number}"), list[PlayedMove](), Seen()
+    async with closing(state.checked.open(sample)) as seat:
         seen.add(_text(await seat.prompt()))
-        for tool, arguments in choices(
-            await seat.tools(), state.options.steps, random, seen, state.endings
-        ):
+        tools = await seat.tools()
+        for tool, arguments in choices(tools, state.options.steps, random, seen, state.endings):
             if tool in hung:
                 continue
             try:
-                moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
+                answer = await seat.call(tool, arguments)
             except Slow:
                 hung.add(tool)
                 raise
-            seen.add(_text((moves[-1].answer.output or {}).get("blocks")) + moves[-1].answer.error)
-            if moves[-1].answer.is_finished:
+            moves.append(PlayedMove(tool, arguments, answer))
+            seen.add(_text((answer.output or {}).get("blocks")) + answer.error)
+            if answer.is_finished:
                 state.endings.add(tool)
-                late += await _late_problems(seat, moves[-1])
+                if (await seat.call(tool, arguments)).status != "refused":
+                    late.append(
+                        f"Tool {tool!r} ran after the episode had finished; a server has to refuse "
+                        "calls after the end."
+                    )
                 break
-    finally:
-        await leave(seat)
     return PlayedEpisode(sample, moves)
 
 
@@ -99,13 +99,12 @@ async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
             sorted({repr(recording.environment) for recording in state.options.recordings})
         )
         text = f"None is of {state.checked.name!r}; those in the file are of {names}."
-        state.report.unclear(SUBJECT, "recorded episodes", text)
+        state.report.unclear("recorded episodes", text)
     for recording in recordings:
         with suppress(Broken, RequestRefused, GaveUp):
+            opening, calls = state.checked.open(recording.sample), recording.calls
             episodes.append(
-                await scripted(
-                    state.checked, recording.sample, recording.calls, state.options.steps
-                )
+                await played(opening, recording.sample, partial(_each, calls), state.options.steps)
             )
     if state.local is not None and declares(state.local, "oracle"):
         for sample in state.samples[:2]:
@@ -114,19 +113,13 @@ async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
     return episodes
 
 
+async def _each(calls: Iterable[Any], seat: CheckedSession) -> AsyncIterator[Any]:
+    for call in calls:
+        yield call
+
+
 def _text(blocks: Any) -> str:
     return "" if problem_of(blocks) else text_of(blocks)
-
-
-async def _late_problems(seat: CheckedSession, last: PlayedMove) -> list[str]:
-    """Call a tool after the end and return the problem if it is not refused. Raises: Broken."""
-    answer = await seat.call(last.tool, last.arguments)
-    if answer.status == "refused":
-        return []
-    return [
-        f"Tool {last.tool!r} ran after the episode had finished; a server has to refuse calls "
-        "after the end."
-    ]
 
 
 # --- judging --------------------------------------------------------------------------------------
@@ -141,14 +134,14 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
     }
     faults += [_fault(episode, move) for _, (episode, move) in sorted(failures.items())]
     if state.refusal and not faults:
-        state.report.unclear(SUBJECT, "tools run", state.refusal)
+        state.report.unclear("tools run", state.refusal)
     else:
         refusals = sum(move.answer.status == "refused" for _, move in moves)
         calls = (
             f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refusals} of "
             "them refused."
         )
-        state.report.judge(SUBJECT, "tools run", faults, calls)
+        state.report.judge("tools run", faults, calls)
     wrong = [
         f"The output of tool {move.tool!r} {problem}; an agent learns nothing from it."
         for _, move in moves
@@ -156,10 +149,12 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
         and (problem := problem_of(move.answer.output.get("blocks")))
     ]
     if not state.refusal:
-        state.report.judge(
-            SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning"
-        )
-        _check_numbers(state)
+        state.report.judge("outputs", wrong, "Every output has text or an image.", "warning")
+        if state.local is not None:
+            problems = sorted(state.local.lost)
+            state.report.judge(
+                "nothing lost in JSON", problems, "No output contains NaN or an infinity."
+            )
 
 
 def _fault(episode: PlayedEpisode, move: PlayedMove) -> str:
@@ -173,14 +168,6 @@ def _fault(episode: PlayedEpisode, move: PlayedMove) -> str:
         f"Tool {move.tool!r} failed in {episode.sample.label} for the input "
         f"{_shown(move.arguments)}: {what}.{advice}"
     )
-
-
-def _check_numbers(state: CheckState) -> None:
-    if state.local is not None:
-        problems = sorted(state.local.lost)
-        state.report.judge(
-            SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity."
-        )
 
 
 def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
@@ -198,9 +185,8 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
     unusable = [tool for tool in tools if tool not in usable]
     if unusable and not problems:
         text = f"Every input was refused by {', '.join(map(repr, unusable))}. {ADVICE}"
-        return state.report.unclear(SUBJECT, "inputs accepted", text)
+        return state.report.unclear("inputs accepted", text)
     state.report.judge(
-        SUBJECT,
         "inputs accepted",
         problems,
         "Every tool accepts inputs that its schema allows.",
@@ -212,64 +198,50 @@ def _check_finish(state: CheckState, late: list[str]) -> None:
     complete = [episode for episode in state.episodes if episode.is_finished]
     if complete:
         counts = f"{len(complete)} of {len(state.episodes)} episodes finished."
-        state.report.ok(SUBJECT, "an end is reached", counts)
-        state.report.judge(
-            SUBJECT, "nothing after the end", late, "A call after the end is refused."
-        )
+        state.report.ok("an end is reached", counts)
+        state.report.judge("nothing after the end", late, "A call after the end is refused.")
         scores_groups = state.local is not None and state.local.hosted.supports_score_group
-        unpaid = [] if any(episode.rewards for episode in complete) or scores_groups else [
-            "Episodes finish without any reward; return one from the tool that finishes them."
-        ]  # fmt: skip
-        return state.report.judge(
-            SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning"
+        return state.report.expect(
+            "the end is rewarded",
+            scores_groups or any(episode.rewards for episode in complete),
+            "Episodes finish without any reward; return one from the tool that finishes them.",
+            "Finished episodes have rewards.",
+            "warning",
         )
     why = (
         f"None of {len(state.episodes)} episodes of at most {state.options.steps} generated calls "
         "finished"
     )
-    if state.local is not None and "finished" not in _source(state.local.hosted.cls):
+    source = "finished"  # as if a tool returned it, where the module cannot be read
+    with suppress(OSError, TypeError):
+        if state.local and (module := inspect.getmodule(state.local.hosted.cls)):
+            source = inspect.getsource(module)
+    if "finished" not in source:
         return state.report.warn(
-            SUBJECT,
             "an end is reached",
             f"{why}, and no tool returns finished=True; let one end the episode.",
         )
-    state.report.skip(
-        SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps."
-    )
-
-
-def _source(cls: type) -> str:
-    """Return the source of the class's module, or "finished" when it cannot be read."""
-    module = inspect.getmodule(cls)
-    try:
-        return inspect.getsource(module) if module else "finished"
-    except (OSError, TypeError):
-        return "finished"
+    state.report.skip("an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
 async def _check_refusals(state: CheckState) -> None:
-    seat = await state.checked.open(state.samples[0])
-    try:
+    async with closing(state.checked.open(state.samples[0])) as seat:
         answer = await seat.call(NO_SUCH_TOOL, {})
-        wrong = (
-            []
-            if answer.status == "refused"
-            else [f"A tool that does not exist was not refused: {_described(answer)}."]
+        state.report.expect(
+            "unknown tool",
+            answer.status == "refused",
+            f"A tool that does not exist was not refused: {_described(answer)}.",
+            "A tool that does not exist is refused.",
         )
-        state.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
         crashes, acceptances, count = await _bad_inputs(state, seat)
-    finally:
-        await leave(seat)
     if not count:
-        return state.report.skip(
-            SUBJECT, "invalid inputs are refused", "The schemas forbid no input."
-        )
+        return state.report.skip("invalid inputs are refused", "The schemas forbid no input.")
     sentence = f"{count} inputs that the schemas forbid were refused."
-    state.report.judge(SUBJECT, "invalid inputs do not crash", crashes, sentence)
-    state.report.judge(SUBJECT, "invalid inputs are refused", acceptances, sentence, "warning")
+    state.report.judge("invalid inputs do not crash", crashes, sentence)
+    state.report.judge("invalid inputs are refused", acceptances, sentence, "warning")
 
 
 async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str], list[str], int]:

@@ -9,12 +9,16 @@ from typing import Any
 
 from environments.checking.blocks import problem_of, text_of
 from environments.checking.check_state import CheckState, same
-from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
+from environments.checking.checked_environment import (
+    Broken,
+    GaveUp,
+    RequestRefused,
+    Sample,
+    closing,
+)
 from environments.checking.checks.tools import check_session_tools
 from environments.display.text_comparison import ANSWER_NAME, as_answer, tells
 from environments.wire import ListToolsOutput
-
-SUBJECT = "prompts"
 
 
 async def check_prompts(state: CheckState) -> None:
@@ -31,82 +35,72 @@ async def check_prompts(state: CheckState) -> None:
         prompts.append((sample, prompt))
         if problem := problem_of(prompt):
             wrong.append(f"The prompt of {sample.label} {problem}.")
-        if problems := _listing_problems(sample, listing):
-            tools += problems
-        else:
+        try:
+            output = ListToolsOutput.model_validate(listing)
+        except ValueError as error:
+            tools.append(
+                f"The session of {sample.label} does not return a valid list of tools: {error}"
+            )
+            continue
+        if output.tools or output.terminal_tool:
             listings.append(listing)
+        else:
+            tools.append(
+                f"The session of {sample.label} lists no tool, so an agent cannot do anything in "
+                "it."
+            )
     sentence = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
-    state.report.judge(SUBJECT, "sessions open", failures, sentence)
+    state.report.judge("sessions open", failures, sentence)
     state.samples = [sample for sample, _ in prompts]
     if not prompts:
-        return state.report.skip(SUBJECT, "prompts", "No session could be opened.")
-    state.report.judge(SUBJECT, "prompts", wrong, "Every prompt has text or an image.")
-    state.report.judge(SUBJECT, "session tools", tools, "Every session lists its tools.")
-    check_session_tools(state, SUBJECT, listings)
-    await _check_again(state, prompts[:2])
+        return state.report.skip("prompts", "No session could be opened.")
+    state.report.judge("prompts", wrong, "Every prompt has text or an image.")
+    state.report.judge("session tools", tools, "Every session lists its tools.")
+    check_session_tools(state, listings)
+    again = []
+    for sample, prompt in prompts[:2]:
+        second, _ = await _read(state, sample)
+        if not same(prompt, second):
+            again.append(
+                f"The prompt of {sample.label} differs in a second session; make it from the task "
+                "alone, or results cannot be compared."
+            )
+    state.report.judge(
+        "repeatable prompt", again, "A second session has the same prompt.", "warning"
+    )
     if not wrong:
         _check_hidden(state, [(sample.task, text_of(prompt)) for sample, prompt in prompts])
 
 
 async def _read(state: CheckState, sample: Sample) -> tuple[Any, dict[str, Any]]:
     """Return prompt and tools of a new session. Raises: Broken, RequestRefused."""
-    seat = await state.checked.open(sample)
-    try:
+    async with closing(state.checked.open(sample)) as seat:
         return await seat.prompt(), await seat.tools()
-    finally:
-        await leave(seat)
-
-
-def _listing_problems(sample: Sample, listing: dict[str, Any]) -> list[str]:
-    try:
-        output = ListToolsOutput.model_validate(listing)
-    except ValueError as error:
-        return [f"The session of {sample.label} does not return a valid list of tools: {error}"]
-    if not output.tools and not output.terminal_tool:
-        return [
-            f"The session of {sample.label} lists no tool, so an agent cannot do anything in it."
-        ]
-    return []
-
-
-async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]]) -> None:
-    problems = []
-    for sample, prompt in prompts:
-        again, _ = await _read(state, sample)
-        if not same(prompt, again):
-            problems.append(
-                f"The prompt of {sample.label} differs in a second session; make it from the task "
-                "alone, or results "
-                "cannot be compared."
-            )
-    state.report.judge(
-        SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning"
-    )
 
 
 # --- answers in prompts ---------------------------------------------------------------------------
 
 
 def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
-    hidden = state.local.hosted.hidden_fields if state.local else frozenset()
+    hidden_fields = state.local.hosted.hidden_fields if state.local else frozenset()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
-    suspects = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - hidden
-    if not hidden and not suspects:
+    suspects = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - hidden_fields
+    if not hidden_fields and not suspects:
         return state.report.skip(
-            SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer."
+            "no answers", "No field is listed in hidden_fields or named like an answer."
         )
-    if missing := sorted(hidden - names):
+    if missing := sorted(hidden_fields - names):
         words = ", ".join(map(repr, missing))
         state.report.warn(
-            SUBJECT, "hidden fields", f"hidden_fields names {words}, which no sampled task has."
+            "hidden fields", f"hidden_fields names {words}, which no sampled task has."
         )
-    for name in sorted({*hidden, *suspects}):
+    for name in sorted({*hidden_fields, *suspects}):
         if problem := _leak(name, prompts):
-            add = state.report.fail if name in hidden else state.report.warn
-            return add(SUBJECT, "no answers", problem)
-    names_checked = ", ".join(sorted({*hidden, *suspects}))
+            add = state.report.fail if name in hidden_fields else state.report.warn
+            return add("no answers", problem)
+    names_checked = ", ".join(sorted({*hidden_fields, *suspects}))
     state.report.ok(
-        SUBJECT, "no answers", f"No prompt gives hidden fields or answers away ({names_checked})."
+        "no answers", f"No prompt gives hidden fields or answers away ({names_checked})."
     )
 
 

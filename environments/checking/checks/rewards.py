@@ -12,7 +12,6 @@ from environments.display.numbers import plain, threshold_text
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
 
-SUBJECT = "rewards"
 TOLERANCE = 1e-9
 
 
@@ -25,7 +24,7 @@ async def check_rewards(state: CheckState) -> None:
             else "No reward was seen."
         )
         state.report.skip(
-            SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}"
+            "range", f"The protocol does not transmit the declared range. {seen_range}"
         )
         return
     cls = state.local.hosted.cls
@@ -41,26 +40,18 @@ async def check_rewards(state: CheckState) -> None:
         )
     span = _span(bounds) if bounds else ""
     state.report.judge(
-        SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {span}."
+        "declarations", problems, f"Return is the {definition} of rewards, within {span}."
     )
-    _check_convention(state, getattr(cls, "convention", {}))
+    try:
+        differences = str(convention_declared(getattr(cls, "convention", {})))
+    except ValueError as error:
+        state.report.fail("convention", str(error))
+    else:
+        how = f" except {differences}" if differences else ""
+        state.report.ok("convention", f"Rollouts count by the default convention{how}.")
     if bounds is not None and definition in RETURNS:
         _check_threshold(state, getattr(cls, "success_threshold", 0.9), bounds)
         _check_range(state, definition, bounds)
-
-
-def _check_convention(state: CheckState, value: Any) -> None:
-    try:
-        differences = str(convention_declared(value))
-    except ValueError as error:
-        state.report.judge(SUBJECT, "convention", [str(error)], "")
-    else:
-        counts = (
-            f"by the default convention except {differences}"
-            if differences
-            else "by the default convention"
-        )
-        state.report.judge(SUBJECT, "convention", [], f"Rollouts count {counts}.")
 
 
 def bounds_of(value: Any) -> tuple[float, float] | None:
@@ -73,17 +64,13 @@ def bounds_of(value: Any) -> tuple[float, float] | None:
 
 def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    fits = isinstance(threshold, int | float) and low <= threshold < high
-    problem = (
+    if isinstance(threshold, int | float) and low <= threshold < high:
+        return state.report.ok("success", f"An episode succeeds above {threshold_text(threshold)}.")
+    state.report.warn(
+        "success",
         f"success_threshold is {threshold!r}, which no return from {_span(bounds)} can exceed, or "
-        "all do; set it."
+        "all do; set it.",
     )
-    if fits:
-        state.report.judge(
-            SUBJECT, "success", [], f"An episode succeeds above {threshold_text(threshold)}."
-        )
-    else:
-        state.report.judge(SUBJECT, "success", [problem], "", "warning")
 
 
 def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
@@ -95,47 +82,39 @@ def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]
     ]
     if not returns:
         if state.refusal:
-            return state.report.unclear(SUBJECT, "range", state.refusal)
+            return state.report.unclear("range", state.refusal)
         return state.report.skip(
-            SUBJECT, "range", "No reward was seen, so the declared range could not be compared."
+            "range", "No reward was seen, so the declared range could not be compared."
         )
-    problems = [
-        f"An episode of {episode.sample.label} returned {plain(value)} after {len(episode.moves)} "
-        "calls; " + _remedy(state, value)
-        for value, episode in returns
-        if not low - TOLERANCE <= value <= high + TOLERANCE
-    ]
+    assert state.local is not None
+    is_declared = any(
+        "reward_range" in vars(cls)
+        for cls in state.local.hosted.cls.__mro__
+        if cls.__module__ != "environments.authoring.environment"
+    )
+    problems = []
+    for value, episode in returns:
+        if not low - TOLERANCE <= value <= high + TOLERANCE:
+            remedy = (
+                "that is outside of reward_range: correct the rewards or the range."
+                if is_declared
+                else "the class declares no reward_range, so 0 to 1 is assumed: declare one that "
+                f"includes {plain(value)}."
+            )
+            problems.append(
+                f"An episode of {episode.sample.label} returned {plain(value)} after "
+                f"{len(episode.moves)} calls; {remedy}"
+            )
     values = [value for value, _ in returns]
     sentence = (
         f"Returns from {_span((min(values), max(values)))} were seen, within {_span(bounds)}."
     )
-    state.report.judge(
-        SUBJECT, "range", problems, sentence, "failed" if _declares(state) else "warning"
-    )
+    state.report.judge("range", problems, sentence, "failed" if is_declared else "warning")
 
 
 def _span(bounds: tuple[float, float]) -> str:
     low, high = bounds
     return f"{plain(low)} to {plain(high)}"
-
-
-def _declares(state: CheckState) -> bool:
-    assert state.local is not None
-    bases = [
-        cls
-        for cls in state.local.hosted.cls.__mro__
-        if cls.__module__ != "environments.authoring.environment"
-    ]
-    return any("reward_range" in vars(cls) for cls in bases)
-
-
-def _remedy(state: CheckState, value: float) -> str:
-    if _declares(state):
-        return "that is outside of reward_range: correct the rewards or the range."
-    return (
-        "the class declares no reward_range, so 0 to 1 is assumed: declare one that includes "
-        f"{plain(value)}."
-    )
 
 
 def return_of(rewards: Sequence[float], definition: str) -> float:

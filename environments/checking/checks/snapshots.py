@@ -4,10 +4,9 @@ next result."""
 from __future__ import annotations
 
 from environments.checking.check_state import CheckState, PlayedEpisode, same_answer
-from environments.checking.checked_environment import Broken, RequestRefused, leave
+from environments.checking.checked_environment import Broken, RequestRefused, closing
 from environments.checking.local import LocalEnvironment
 
-SUBJECT = "snapshots"
 ROUND_TRIP = "round trip"
 MAX_MOVES = 4
 """Calls of an episode before each of which it is saved and loaded."""
@@ -22,7 +21,13 @@ INCOMPARABLE = (
 async def check_snapshots(state: CheckState) -> None:
     if state.local is None or not state.local.hosted.saves:
         return
-    _check_rest(state, state.local)
+    every = state.local.hosted.snapshot_every
+    if every > 1 and not state.local.hosted.replayable:
+        state.report.warn(
+            "nothing between snapshots",
+            f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; "
+            "set it to 1, or replayable to True if calls can be made again.",
+        )
     problems, differences, count = list[str](), list[str](), 0
     for episode in sorted(state.episodes, key=lambda episode: -len(episode.accepted))[
         :MAX_EPISODES
@@ -38,32 +43,15 @@ async def check_snapshots(state: CheckState) -> None:
                 problems.append(str(error))
                 break
     if not count:
-        return state.report.unclear(SUBJECT, ROUND_TRIP, state.refusal)
+        return state.report.unclear(ROUND_TRIP, state.refusal)
     if differences and not problems and not state.is_repeatable:
-        return state.report.skip(
-            SUBJECT, ROUND_TRIP, f"Saved and loaded without an error. {INCOMPARABLE}"
-        )
+        return state.report.skip(ROUND_TRIP, f"Saved and loaded without an error. {INCOMPARABLE}")
     problems += differences
     text = (
         f"{count} sessions that were saved and loaded into a new instance went on with the same "
         "result."
     )
-    state.report.judge(SUBJECT, ROUND_TRIP, problems, text)
-
-
-def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
-    """Warn of a class whose sessions are lost with the calls after the last snapshot."""
-    every = local.hosted.snapshot_every
-    if every > 1 and not local.hosted.replayable:
-        text = (
-            f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; "
-            "set it to 1, or "
-        )
-        state.report.warn(
-            SUBJECT,
-            "nothing between snapshots",
-            f"{text}replayable to True if calls can be made again.",
-        )
+    state.report.judge(ROUND_TRIP, problems, text)
 
 
 async def _difference(local: LocalEnvironment, episode: PlayedEpisode, place: int) -> str:
@@ -72,20 +60,14 @@ async def _difference(local: LocalEnvironment, episode: PlayedEpisode, place: in
 
     Raises: Broken, RequestRefused.
     """
-    seat = await local.open(episode.sample)
-    try:
+    async with closing(local.open(episode.sample)) as seat:
         for move in episode.moves[:place]:
             await seat.call(move.tool, move.arguments)
         state, move = await seat.save(), episode.moves[place]
         before = await seat.call(move.tool, move.arguments)
-    finally:
-        await leave(seat)
-    fresh = await local.open(episode.sample)
-    try:
+    async with closing(local.open(episode.sample)) as fresh:
         await fresh.load(state)
         answer = await fresh.call(move.tool, move.arguments)
-    finally:
-        await leave(fresh)
     if same_answer(answer, before):
         return ""
     where = f"Call {place + 1} of {episode.sample.label}, {move.tool!r},"

@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from contextlib import suppress
 from itertools import combinations
-from typing import Any
 
 from environments.checking.check_state import CheckState, canonical, same
 from environments.checking.checked_environment import Broken, RequestRefused, Sample
 from environments.display.text_comparison import normalized, tells_apart
 from environments.wire import Split
 
-SUBJECT = "tasks"
 MAX_SAMPLES = 8
 """Tasks of all splits that are played in sessions."""
 
@@ -33,15 +31,13 @@ async def _check_splits(state: CheckState) -> bool:
     try:
         names = [Split.model_validate(split).name for split in splits]
     except ValueError as error:
-        state.report.fail(
-            SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}"
-        )
+        state.report.fail("splits", f"The response of /splits is not a list of splits: {error}")
         return False
     twice = [name for name, count in Counter(names).items() if count > 1]
     problems = [f"Split {name!r} is listed twice; list each split once." for name in twice]
     problems += [] if names else ["There is no split; declare at least one, such as 'train'."]
     words = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
-    state.report.judge(SUBJECT, "splits", problems, f"It has {words}.")
+    state.report.judge("splits", problems, f"It has {words}.")
     state.splits = list(dict.fromkeys(names))
     return bool(names)
 
@@ -61,48 +57,33 @@ async def _check_listings(state: CheckState) -> None:
             if not isinstance(task, dict)
         ]
         if not same(first, second):
-            unstable.append(
-                f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}."
-            )
+            sizes_seen = [
+                "no list of" if tasks is None else str(len(tasks)) for tasks in (first, second)
+            ]
+            where = f"{sizes_seen[0]} tasks, then {sizes_seen[1]}"
+            if first and second and len(first) == len(second):
+                pairs = enumerate(zip(first, second, strict=True))
+                index = next(index for index, pair in pairs if not same(*pair))
+                where = f"first at index {index}"
+            unstable.append(f"Two listings of split {split!r} differ ({where}); {_STEADY}.")
         sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
-    state.report.judge(
-        SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}."
-    )
-    state.report.judge(
-        SUBJECT, "repeatable order", unstable, "A second listing is the same as the first."
-    )
-    _check_emptiness(state)
-
-
-def _check_emptiness(state: CheckState) -> None:
-    """Warn about an empty split, and fail when all splits are empty."""
+    state.report.judge("listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
+    state.report.judge("repeatable order", unstable, "A second listing is the same as the first.")
     empty = [split for split, tasks in state.listings.items() if tasks == []]
     if empty and len(empty) == len(state.splits):
-        names = ", ".join(map(repr, empty))
-        problem = (
-            f"No split has a task ({names}), so there is nothing to play; let list_tasks return at "
-            "least one."
+        state.report.fail(
+            "not empty",
+            f"No split has a task ({', '.join(map(repr, empty))}), so there is nothing to play; let "
+            "list_tasks return at least one.",
         )
-        state.report.fail(SUBJECT, "not empty", problem)
-        return
-    problems = [f"Split {split!r} has no task; add some or remove it." for split in empty]
-    state.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
+    else:
+        problems = [f"Split {split!r} has no task; add some or remove it." for split in empty]
+        state.report.judge("not empty", problems, "No listed split is empty.", "warning")
 
 
 _STEADY = (
     "seed random generators with a constant, and sort the elements of sets, directories and queries"
 )
-
-
-def _difference(first: list[Any] | None, second: list[Any] | None) -> str:
-    if first is None or second is None or len(first) != len(second):
-        return f"{_size(first)} tasks, then {_size(second)}"
-    index = next(index for index, task in enumerate(first) if not same(task, second[index]))
-    return f"first at index {index}"
-
-
-def _size(tasks: list[Any] | None) -> str:
-    return "no list of" if tasks is None else str(len(tasks))
 
 
 def _check_repeats(state: CheckState) -> None:
@@ -117,19 +98,15 @@ def _check_repeats(state: CheckState) -> None:
                 f"Split {split!r} repeats {double} of its tasks, first at index "
                 f"{index}; list each once."
             )
-    state.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
-    problems = []
-    for n, split in enumerate(state.splits):
-        for other in state.splits[n + 1 :]:
-            if both := len(set(hashes.get(split, ())) & set(hashes.get(other, ()))):
-                problems.append(
-                    f"Splits {split!r} and {other!r} share {both} tasks, so one cannot "
-                    "test the other."
-                )
-    state.report.judge(SUBJECT, "separate splits", problems, "No task is in two splits.", "warning")
+    state.report.judge("no duplicates", repeats, "No split repeats a task.", "warning")
+    problems = [
+        f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other."
+        for split, other in combinations(state.splits, 2)
+        if (both := len({*hashes.get(split, ())} & {*hashes.get(other, ())}))
+    ]
+    state.report.judge("separate splits", problems, "No task is in two splits.", "warning")
     near = _near_duplicates(state, hashes)
     state.report.judge(
-        SUBJECT,
         "distinct splits",
         near,
         "No task says the same as one of another split.",
@@ -166,19 +143,13 @@ def _near_duplicates(state: CheckState, hashes: dict[str, list[str]]) -> list[st
 # --- by index -------------------------------------------------------------------------------------
 
 
-def _is_derived(state: CheckState) -> bool:
-    """Return whether the SDK derives count and index from the list, so that they need no check."""
-    hosted = state.local.hosted if state.local else None
-    return hosted is not None and not (
-        hosted.overrides("num_tasks") and hosted.overrides("get_task")
-    )
-
-
 async def _check_indexes(state: CheckState) -> None:
     check = "count and index"
-    if _is_derived(state):
+    hosted = state.local.hosted if state.local else None
+    # the SDK derives the other from the list
+    if hosted and not (hosted.overrides("num_tasks") and hosted.overrides("get_task")):
         state.report.skip(
-            SUBJECT, check, "The class only lists its tasks; count and index follow from the list."
+            check, "The class only lists its tasks; count and index follow from the list."
         )
         return
     problems: list[str] = []
@@ -188,7 +159,7 @@ async def _check_indexes(state: CheckState) -> None:
         except (Broken, RequestRefused) as error:
             problems.append(str(error))
     state.report.judge(
-        SUBJECT, check, problems, "Count, index and range agree, from the front and from the end."
+        check, problems, "Count, index and range agree, from the front and from the end."
     )
 
 
@@ -220,18 +191,13 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
                 f"Index {beyond} of split {split!r} with {count} tasks returns a task; "
                 "raise IndexError."
             )
-    return problems + await _range_problems(state, split, count)
-
-
-async def _range_problems(state: CheckState, split: str, count: int) -> list[str]:
-    problems = []
     for start, stop in [(0, 3), (count - 2, None), (-2, None), (count, count + 5), (2, 1)]:
         indexes = range(count)[start:stop]
-        tasks = await state.checked.task_range(split, start, stop)
-        if not same(tasks, [await state.checked.task(split, index) for index in indexes]):
+        rows = await environment.task_range(split, start, stop)
+        if not same(rows, [await environment.task(split, index) for index in indexes]):
             where = f"Range {start} to {'the end' if stop is None else stop} of split {split!r}"
             problems.append(
-                f"{where} has {len(tasks)} tasks that are not those of its {len(indexes)} indexes."
+                f"{where} has {len(rows)} tasks that are not those of its {len(indexes)} indexes."
             )
     return problems
 
@@ -249,7 +215,7 @@ def _check_schema(state: CheckState) -> None:
             if state.local
             else "The protocol does not transmit it."
         )
-        state.report.skip(SUBJECT, "task schema", reason)
+        state.report.skip("task schema", reason)
         return
     problems = []
     for split, tasks in state.listings.items():
@@ -257,7 +223,7 @@ def _check_schema(state: CheckState) -> None:
             if problem := task_schema.check(schema, task):
                 problems.append(f"Task {split}[{index}] does not match task_schema: {problem[0]}.")
     state.report.judge(
-        SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema."
+        "task schema", problems, "Every listed task matches the declared task_schema."
     )
 
 

@@ -12,47 +12,44 @@ from environments.checking.check_state import CheckState, canonical
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
 
-SUBJECT = "tools"
-
 
 async def check_tools(state: CheckState) -> None:
     listing = await state.checked.tools()
     try:
         ListToolsOutput.model_validate(listing)
     except ValueError as error:
-        state.report.fail(
-            SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}"
-        )
+        state.report.fail("listing", f"The response of /tools is not a list of tools: {error}")
         return
     state.tools, names = _tools_in(listing), [tool["name"] for tool in listing["tools"]]
-    state.report.ok(SUBJECT, "listing", f"It lists {', '.join(names) or 'no shared tool'}.")
+    state.report.ok("listing", f"It lists {', '.join(names) or 'no shared tool'}.")
     counts = Counter(tool["name"] for tool in state.tools)
     problems = [
         f"Tool name {name!r} is used {count} times; give each tool its own name."
         for name, count in counts.items()
         if count > 1
     ]
-    state.report.judge(SUBJECT, "distinct names", problems, "No name is used twice.")
-    _judge(state, SUBJECT, state.tools)
-    _check_skipped(state)
+    state.report.judge("distinct names", problems, "No name is used twice.")
+    _judge(state, state.tools)
+    if state.local is not None:
+        problems = [
+            f"{method} is marked with @tool but is not a tool: {reason}."
+            for method, reason in state.local.hosted.tools.skipped.items()
+        ]
+        state.report.judge(
+            "marked methods", problems, "Every method marked with @tool is a tool.", "warning"
+        )
 
 
-def check_session_tools(
-    state: CheckState, subject: str, listings: Sequence[dict[str, Any]]
-) -> None:
+def check_session_tools(state: CheckState, listings: Sequence[dict[str, Any]]) -> None:
     """Check the tools that sessions list, and that are not those which the environment lists
     without one."""
-    canonical_tools, own = {canonical(tool) for tool in state.tools}, dict[str, Any]()
+    own = dict[str, Any]()
     for listing in listings:
-        own.update(
-            {
-                text: tool
-                for tool in _tools_in(listing)
-                if (text := canonical(tool)) not in canonical_tools
-            }
-        )
+        own |= {canonical(tool): tool for tool in _tools_in(listing)}
+    for tool in state.tools:
+        own.pop(canonical(tool), None)
     if own:
-        _judge(state, subject, list(own.values()))
+        _judge(state, list(own.values()))
 
 
 def _tools_in(listing: dict[str, Any]) -> list[Any]:
@@ -63,10 +60,10 @@ def _tools_in(listing: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
+def _judge(state: CheckState, tools: list[Any]) -> None:
     problems = uncallable_names(dict.fromkeys(tool["name"] for tool in tools))
     state.report.judge(
-        subject, "callable names", problems, "The APIs of models accept every name.", "warning"
+        "callable names", problems, "The APIs of models accept every name.", "warning"
     )
     silent = [
         f"Tool {tool['name']!r} has no description, which is what agents read about it; write a "
@@ -74,7 +71,7 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    state.report.judge(subject, "described", silent, "Every tool has a description.", "warning")
+    state.report.judge("described", silent, "Every tool has a description.", "warning")
     problems, unsent, unproducible = [], list[str](), []
     for tool in (tool for tool in tools if "input_schema" in tool):
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
@@ -96,27 +93,14 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
                 f"{label}: no input could be made for it ({error}); play this tool by hand."
             )
     state.report.judge(
-        subject, "valid schemas", problems, "Every input schema is a JSON Schema of an object."
+        "valid schemas", problems, "Every input schema is a JSON Schema of an object."
     )
     state.report.judge(
-        subject, "portable schemas", unsent, "The APIs of models accept every schema.", "warning"
+        "portable schemas", unsent, "The APIs of models accept every schema.", "warning"
     )
     state.report.judge(
-        subject,
         "producible inputs",
         unproducible,
         "Inputs can be made for every schema.",
         "warning",
-    )
-
-
-def _check_skipped(state: CheckState) -> None:
-    if state.local is None:
-        return
-    reasons = state.local.hosted.tools.skipped.items()
-    problems = [
-        f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in reasons
-    ]
-    state.report.judge(
-        SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning"
     )

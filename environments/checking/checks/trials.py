@@ -12,28 +12,27 @@ a tool again and again while its output stays the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
 from environments.checking.checked_environment import (
     Broken,
-    CheckedEnvironment,
-    CheckedSession,
     RequestRefused,
     Sample,
-    leave,
+    Session,
+    closing,
 )
 from environments.checking.checks.rewards import TOLERANCE, bounds_of, return_of
-from environments.checking.local import LocalEnvironment
+from environments.checking.local import LocalEnvironment, LocalSeat
 from environments.display.numbers import plain
 from environments.errors import shorten
 from environments.scoring.returns import RETURNS
 from environments.wire import value_json
 
-SUBJECT = "trials"
 MAX_CALLS = 1000
 """Calls of an oracle or an exploit after which it is ended."""
 MAX_IDLE_CALLS = 5
@@ -66,7 +65,7 @@ class Pay:
 
 async def check_trials(state: CheckState) -> None:
     if not state.samples:
-        return state.report.skip(SUBJECT, "oracle", "No session could be opened.")
+        return state.report.skip("oracle", "No session could be opened.")
     cls = state.local.hosted.cls if state.local else None
     bounds, definition = (
         bounds_of(getattr(cls, "reward_range", (0.0, 1.0))),
@@ -74,7 +73,7 @@ async def check_trials(state: CheckState) -> None:
     )
     if bounds is None or definition not in RETURNS:
         return state.report.skip(
-            SUBJECT, "oracle", "The declared rewards are invalid, so returns cannot be judged."
+            "oracle", "The declared rewards are invalid, so returns cannot be judged."
         )
     pay = Pay(*bounds, definition)
     await _check_oracle(state, pay)
@@ -86,11 +85,11 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
     check = "oracle"
     if state.local is None:
         return state.report.skip(
-            SUBJECT, check, f"The protocol does not transmit what solves a task. {_CHECK_THE_CLASS}"
+            check, f"The protocol does not transmit what solves a task. {_CHECK_THE_CLASS}"
         )
     if not declares(state.local, check):
         advice = "declare one to check that a solved task returns the top of the range"
-        return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
+        return state.report.skip(check, f"The class has no oracle(); {advice}.")
     problems, lengths = [], set[int]()
     for sample in state.samples:
         episode = await oracle_episode(state.local, sample, MAX_CALLS)
@@ -105,7 +104,7 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
     fine = (
         f"The oracle returns {top}, the top of {plain(pay.low)} to {top}, with {calls} in {places}."
     )
-    state.report.judge(SUBJECT, check, problems, fine)
+    state.report.judge(check, problems, fine)
 
 
 def _oracle_problems(episode: PlayedEpisode, pay: Pay) -> list[str]:
@@ -134,12 +133,14 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
             if state.local
             else f"The protocol does not transmit exploits. {_CHECK_THE_CLASS}"
         )
-        return state.report.skip(SUBJECT, check, reason)
-    problems, refusals, names, unearned = [], [], list[str](), plain(pay.unearned)
+        return state.report.skip(check, reason)
+    problems, refusals, names, most = [], [], list[str](), plain(pay.unearned)
     for sample in state.samples[:MAX_EXPLOITED]:
-        names = await _names(state.local, sample)
+        async with closing(state.local.open(sample)) as seat:
+            names = await seat.exploits()
         for name in names:
-            moves = (await _own_calls(state.local, sample, name, MAX_CALLS)).moves
+            calls = partial(LocalSeat.calls, exploit=name)
+            moves = (await played(state.local.open(sample), sample, calls, MAX_CALLS)).moves
             if moves and all(move.answer.status == "refused" for move in moves):
                 refusals.append(
                     f"All calls of the exploit {name!r} were refused in {sample.label}: "
@@ -148,16 +149,16 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
                     f"The exploit {name!r} returned {plain(value)} in {sample.label}, more than "
-                    f"the {unearned} that "
+                    f"the {most} that "
                     f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the "
                     "task."
                 )
     if refusals and not problems:
-        return state.report.unclear(SUBJECT, check, " ".join(refusals))
+        return state.report.unclear(check, " ".join(refusals))
     if not names:
-        return state.report.skip(SUBJECT, check, "The class lists no exploits.")
+        return state.report.skip(check, "The class lists no exploits.")
     words = ", ".join(names)
-    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {words}.")
+    state.report.judge(check, problems, f"None returns more than {most}: {words}.")
 
 
 def declares(local: LocalEnvironment, method: str) -> bool:
@@ -166,61 +167,33 @@ def declares(local: LocalEnvironment, method: str) -> bool:
     return is_method and method not in local.hosted.tools.by_name
 
 
-async def _names(local: LocalEnvironment, sample: Sample) -> list[str]:
-    seat = await local.open(sample)
-    try:
-        return await seat.exploits()
-    finally:
-        await leave(seat)
-
-
 async def oracle_episode(local: LocalEnvironment, sample: Sample, most: int) -> PlayedEpisode:
     """Play at most `most` calls of the oracle. Raises: Broken."""
-    return await _own_calls(local, sample, None, most)
+    return await played(local.open(sample), sample, LocalSeat.calls, most)
 
 
-async def scripted(
-    checked: CheckedEnvironment, sample: Sample, calls: Iterable[Any], most: int
+async def played(
+    opening: Awaitable[Session],
+    sample: Sample,
+    calls: Callable[[Session], AsyncIterator[Any]],
+    most: int,
 ) -> PlayedEpisode:
-    """Play at most `most` of `calls`. Raises: Broken, RequestRefused."""
-
-    async def following() -> AsyncIterator[Any]:
-        for call in calls:
-            yield call
-
-    seat = await checked.open(sample)
-    try:
-        return PlayedEpisode(sample, await _moves(seat, following(), most))
-    finally:
-        await leave(seat)
-
-
-async def _own_calls(
-    local: LocalEnvironment, sample: Sample, exploit: str | None, most: int
-) -> PlayedEpisode:
-    """Play an exploit, or the oracle, to its end. Raises: Broken."""
-    seat = await local.open(sample)
-    try:
-        return PlayedEpisode(sample, await _moves(seat, seat.calls(exploit), most))
-    finally:
-        await leave(seat)
-
-
-async def _moves(seat: CheckedSession, calls: AsyncIterator[Any], most: int) -> list[PlayedMove]:
+    """Play at most `most` of the calls that `calls` returns for a session. Raises: Broken,
+    RequestRefused."""
     moves: list[PlayedMove] = []
-    async for call in calls:
-        tool, arguments = call
-        moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
-        if moves[-1].answer.is_finished or len(moves) == most:
-            break
-    return moves
+    async with closing(opening) as seat:
+        async for tool, arguments in calls(seat):
+            moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
+            if moves[-1].answer.is_finished or len(moves) == most:
+                break
+    return PlayedEpisode(sample, moves)
 
 
 # --- doing nothing --------------------------------------------------------------------------------
 
 
 async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
-    problems, ways, unearned = [], dict[str, None](), plain(pay.unearned)
+    problems, ways, most = [], dict[str, None](), plain(pay.unearned)
     for sample in state.samples:
         for tool, arguments in await _idle_calls(state, sample):
             ways[tool] = None
@@ -228,24 +201,19 @@ async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
                     f"Doing nothing returned {plain(value)} in {sample.label}, more than "
-                    f"{unearned}: {_calls(moves)}. "
+                    f"{most}: {_calls(moves)}. "
                     "Pay for changes that bring the task closer to its solution."
                 )
     how = f"without a call{', or with only ' + ', '.join(ways) if ways else ''}"
-    fine = f"Doing nothing, {how}, returns at most {unearned}."
-    state.report.judge(
-        SUBJECT, "doing nothing", problems, fine, "failed" if state.local else "warning"
-    )
+    fine = f"Doing nothing, {how}, returns at most {most}."
+    state.report.judge("doing nothing", problems, fine, "failed" if state.local else "warning")
 
 
 async def _idle_calls(state: CheckState, sample: Sample) -> list[tuple[str, dict[str, Any]]]:
     """Return each call that can be made without any thought: the tools that need no input, and an
     empty message."""
-    seat = await state.checked.open(sample)
-    try:
+    async with closing(state.checked.open(sample)) as seat:
         listing = await seat.tools()
-    finally:
-        await leave(seat)
     calls: list[tuple[str, dict[str, Any]]] = [
         (tool["name"], {})
         for tool in listing["tools"]
@@ -263,8 +231,7 @@ async def _idled(
     first, or one that ended the episode.
     """
     moves: list[PlayedMove] = []
-    seat = await state.checked.open(sample)
-    try:
+    async with closing(state.checked.open(sample)) as seat:
         with suppress(Broken, RequestRefused):  # reported by the checks of play
             while len(moves) < MAX_IDLE_CALLS:
                 moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
@@ -274,8 +241,6 @@ async def _idled(
                     or _blocks(moves[-1]) != _blocks(moves[0])
                 ):
                     break
-    finally:
-        await leave(seat)
     repeats = [move for move in moves[1:] if _blocks(move) == _blocks(moves[0])]
     return moves if len(moves) == 1 and moves[0].answer.is_finished else repeats
 

@@ -51,8 +51,8 @@ def test_errors_of_a_command_are_marked(capsys: pytest.CaptureFixture[str]) -> N
 
 @each("colours", [True, False])
 def test_the_report_of_a_check_has_only_its_own_colours(colours: bool) -> None:
-    report = CheckReport("a\x1b[2J:B")
-    report.fail("tools\x1b]0;x\x07", "names\x9b1m", "Tool '\x1b[31m[red]' failed.")
+    report = CheckReport("a\x1b[2J:B", "tools\x1b]0;x\x07")
+    report.fail("names\x9b1m", "Tool '\x1b[31m[red]' failed.")
     out = StringIO()
     print_report(
         report, Console(file=out, width=200, force_terminal=colours, color_system="standard")
