@@ -73,7 +73,11 @@ class Client:
             kind = response.headers.get_content_type()
             if kind == "text/event-stream":
                 return Reply(response.status, kind, events=_events(response)), False
-            value = _value(response.read(MAX_BYTES), kind)
+            text, value = response.read(MAX_BYTES), None
+            if kind != "application/json":
+                value = text.decode("utf-8", "replace")[:500]
+            elif text:
+                value = json.loads(text.decode(), parse_constant=_refuse)
             is_starting = (
                 response.status == 503 and response.headers.get("X-Backend-State") == "starting"
             )
@@ -82,13 +86,6 @@ class Client:
             raise OSError(f"{type(error).__name__}: {error}") from error
         finally:
             connection.close()
-
-
-def _value(content: bytes, kind: str) -> Any:
-    """Parse JSON without NaN and infinities; return content of any other type as text."""
-    if kind != "application/json":
-        return content.decode("utf-8", "replace")[:500]
-    return json.loads(content.decode("utf-8"), parse_constant=_refuse) if content else None
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -28,6 +29,8 @@ MAX_DEPTH = 6
 EXAMPLES_SHARE, DEFAULT_SHARE = 0.7, 0.2
 """Shares of the values that are taken from a schema's examples, which its model accepts, and from
 its default."""
+_KEYWORDS = {"properties": "object", "items": "array", "minimum": "number", "maximum": "number"}
+"""Keywords that say what a schema without a type describes."""
 _TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
 
 
@@ -114,19 +117,33 @@ class Inputs:
                 rest = {
                     name: value for name, value in schema.items() if name not in ("oneOf", "anyOf")
                 }
-                return self._value(
-                    _merged(rest, self._resolved(self._branch(schema[key], depth))), depth
-                )
-        return getattr(self, f"_{self._type(schema)}")(schema, depth)
+                branches = schema[key]
+                if depth >= MAX_DEPTH:  # one without nested values, if there is any
+                    simple = [
+                        branch
+                        for branch in branches
+                        if isinstance(branch, Mapping) and branch.get("type") in _TYPES[:5]
+                    ]
+                    branches = simple or branches
+                branch = self._resolved(self._random.choice(branches))
+                return self._value(_merged(rest, branch), depth)
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kind = self._random.choice(kind)
+        if kind is None:
+            kind = next((name for key, name in _KEYWORDS.items() if key in schema), "string")
+        return getattr(self, f"_{kind}")(schema, depth)
 
     def _resolved(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return `schema` merged with the targets of its $ref and allOf. Raises: Unproducible."""
         result = dict(schema)
         for _ in range(MAX_DEPTH):
             if "$ref" in result:
-                result = _merged(
-                    {k: v for k, v in result.items() if k != "$ref"}, self._referred(result["$ref"])
-                )
+                try:
+                    target = References(self._schema).target(result.pop("$ref"))
+                except LookupError as error:
+                    raise Unproducible(str(error.args[0])) from error
+                result = _merged(result, target if isinstance(target, Mapping) else {})
             elif "allOf" in result:
                 parts = result.pop("allOf")
                 for part in parts:
@@ -134,39 +151,6 @@ class Inputs:
             else:
                 break
         return result
-
-    def _referred(self, reference: str) -> Mapping[str, Any]:
-        try:
-            target = References(self._schema).target(reference)
-        except LookupError as error:
-            raise Unproducible(str(error.args[0])) from error
-        return target if isinstance(target, Mapping) else {}
-
-    def _branch(self, branches: list[Any], depth: int) -> Any:
-        """Return a random branch; at the maximum depth one without nested values, if there is
-        any."""
-        if depth >= MAX_DEPTH:
-            simple = [
-                branch
-                for branch in branches
-                if isinstance(branch, Mapping) and branch.get("type") in _TYPES[:5]
-            ]
-            branches = simple or branches
-        return self._random.choice(branches)
-
-    def _type(self, schema: Mapping[str, Any]) -> str:
-        value = schema.get("type")
-        if isinstance(value, list):
-            return str(self._random.choice(value))
-        if value is None:
-            keys = {
-                "properties": "object",
-                "items": "array",
-                "minimum": "number",
-                "maximum": "number",
-            }
-            value = next((kind for key, kind in keys.items() if key in schema), "string")
-        return str(value)
 
     def _null(self, schema: Mapping[str, Any], depth: int) -> None:
         return None
@@ -268,23 +252,16 @@ def choices(
     Every tool is called once, those in `endings` (known to end an episode) rarely and last, then
     the terminal tool.
     """
-    makers = _makers(listing["tools"], random, seen)
+    makers = {}
+    for tool in listing["tools"]:
+        with suppress(Unproducible):  # reported by the check of schemas
+            inputs = Inputs(tool["input_schema"], random, seen)
+            inputs.valid()
+            makers[tool["name"]] = inputs
     for name in _names(sorted(makers), steps, random, endings):
         yield name, makers[name].valid()
     if ending := listing.get("terminal_tool"):
         yield ending["name"], {ending["arg"]: FINAL_MESSAGE} if ending.get("arg") else {}
-
-
-def _makers(tools: list[dict[str, Any]], random: Random, seen: Seen) -> dict[str, Inputs]:
-    makers = {}
-    for tool in tools:
-        try:
-            inputs = Inputs(tool["input_schema"], random, seen)
-            inputs.valid()
-        except Unproducible:  # reported by the check of schemas
-            continue
-        makers[tool["name"]] = inputs
-    return makers
 
 
 def _names(names: list[str], steps: int, random: Random, endings: Set[str]) -> Iterator[str]:

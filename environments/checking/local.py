@@ -130,23 +130,17 @@ class _WatchedCode(UserCode):
         answer = await super().call(fn, *args, passing=passing)
         if isinstance(answer, self._output_type):
             name = getattr(fn, "__name__", "a tool")
-            self.lost += [f"Tool {name!r} returned {text}." for text in _lost_in(answer)]
+            if _has_non_finite(answer.reward):
+                self.lost.append(
+                    f"Tool {name!r} returned the reward {answer.reward}, which agents get as null; "
+                    "a reward is a finite number or None."
+                )
+            if _has_non_finite(answer.metadata):
+                self.lost.append(
+                    f"Tool {name!r} returned NaN or an infinity in metadata, which becomes null: "
+                    f"{shorten(str(answer.metadata), 80)}."
+                )
         return answer
-
-
-def _lost_in(output: Any) -> list[str]:
-    places = []
-    if _has_non_finite(output.reward):
-        places.append(
-            f"the reward {output.reward}, which agents get as null; a reward is a finite "
-            "number or None"
-        )
-    if _has_non_finite(output.metadata):
-        places.append(
-            "NaN or an infinity in metadata, which becomes null: "
-            f"{shorten(str(output.metadata), 80)}"
-        )
-    return places
 
 
 def _has_non_finite(value: Any) -> bool:

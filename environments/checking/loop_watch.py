@@ -71,18 +71,14 @@ class LoopWatch:
         except BaseException as error:  # raised again on the thread that waits
             self._error = error
         finally:
-            self._close()
+            # those that ignore the cancellation are abandoned
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                self._loop.run_until_complete(asyncio.wait(tasks, timeout=PAUSE_SECONDS))
+            self._loop.close()
             self._done.set()
-
-    def _close(self) -> None:
-        """Close the loop and cancel its remaining tasks; those that ignore the cancellation are
-        abandoned."""
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            self._loop.run_until_complete(asyncio.wait(tasks, timeout=PAUSE_SECONDS))
-        self._loop.close()
 
     def _probe(self) -> None:
         if self._exits_when_stuck and sys.__stderr__:

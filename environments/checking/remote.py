@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from environments.checking.checked_environment import (
     Broken,
@@ -22,6 +22,8 @@ from environments.checking.http import Client, Reply
 from environments.runtime.ids import new_task_id
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
+
+T = TypeVar("T")
 
 STREAM = {"Accept": "text/event-stream"}
 _UNSUPPORTED = "list_tasks is not supported"
@@ -71,6 +73,16 @@ class RemoteEnvironment:
                 f"{what} has no valid response: {type(error).__name__}: {error}."
             ) from error
 
+    async def stream(
+        self, path: str, body: Any, headers: Mapping[str, str], *, what: str = ""
+    ) -> Reply:
+        """Return a response with the events of its stream. Raises: Broken unless its status is
+        200."""
+        reply = await self.request("POST", path, body, headers, what=what)
+        if reply.status != 200:
+            raise Broken(f"POST {path} was answered with status {reply.status}: {reply.detail}.")
+        return reply
+
     async def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}
     ) -> Any:
@@ -88,7 +100,7 @@ class RemoteEnvironment:
         return reply.value
 
     async def tools(self) -> dict[str, Any]:
-        return _object(await self.ask("GET", f"/{self.name}/tools"), "/tools")
+        return _typed(dict, await self.ask("GET", f"/{self.name}/tools"), "/tools")
 
     async def splits(self) -> list[dict[str, Any]]:
         splits: list[dict[str, Any]] = await self.ask("GET", f"/{self.name}/splits")
@@ -101,32 +113,24 @@ class RemoteEnvironment:
             if _UNSUPPORTED in str(refusal):
                 return None
             raise
-        return _list(_member(answer, "tasks", "/tasks"), "/tasks")
+        return _typed(list, answer, "/tasks", "tasks")
 
     async def count(self, split: str) -> int:
-        count = _member(
-            await self.ask("POST", f"/{self.name}/num_tasks", {"split": split}),
-            "num_tasks",
-            "/num_tasks",
-        )
-        if not isinstance(count, int) or count < 0:
+        answer = await self.ask("POST", f"/{self.name}/num_tasks", {"split": split})
+        if (count := _typed(int, answer, "/num_tasks", "num_tasks")) < 0:
             raise Broken(
-                f"/num_tasks returned {count!r} for split {split!r}; it has to be a whole "
-                "number, 0 or more."
+                f"/num_tasks returned {count!r} for split {split!r}; it has to be 0 or more."
             )
         return count
 
     async def task(self, split: str, index: int) -> Any:
-        return _member(
-            await self.ask("POST", f"/{self.name}/task", {"split": split, "index": index}),
-            "task",
-            "/task",
-        )
+        answer = await self.ask("POST", f"/{self.name}/task", {"split": split, "index": index})
+        return _typed(object, answer, "/task", "task")
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
         body = {"split": split, "start": start, "stop": stop}
         answer = await self.ask("POST", f"/{self.name}/task_range", body)
-        return _list(_member(answer, "tasks", "/task_range"), "/task_range")
+        return _typed(list, answer, "/task_range", "tasks")
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> RemoteSeat:
         """Open a session for the content of a task, as `session(task)` of the clients does; the
@@ -144,11 +148,7 @@ class RemoteEnvironment:
     async def new_session(self) -> str:
         """Return a new session id, from a response that is JSON or a stream whose first event has
         the id."""
-        reply = await self.request("POST", "/create_session", {}, STREAM)
-        if reply.status != 200:
-            raise Broken(
-                f"POST /create_session was answered with status {reply.status}: {reply.detail}."
-            )
+        reply = await self.stream("/create_session", {}, STREAM)
         data = reply.events[-1][1] if reply.events else ""
         answer = _parsed(data) if data else reply.value
         sid = answer.get("sid") if isinstance(answer, dict) else None
@@ -170,7 +170,7 @@ class RemoteSeat:
 
     async def tools(self) -> dict[str, Any]:
         answer = await self._door.ask("GET", f"/{self._door.name}/task_tools", None, self.headers)
-        return _object(answer, "/task_tools")
+        return _typed(dict, answer, "/task_tools")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer:
         answer, _ = await self.call_with({"name": tool, "input": dict(arguments)})
@@ -180,20 +180,12 @@ class RemoteSeat:
         """Return the result of a call with `body`, and the response with the events of its
         stream."""
         what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
-        reply = await self._door.request(
-            "POST", f"/{self._door.name}/call", body, headers, what=what
-        )
-        if reply.status != 200:
-            raise Broken(f"POST /call was answered with status {reply.status}: {reply.detail}.")
+        reply = await self._door.stream(f"/{self._door.name}/call", body, headers, what=what)
         return _answer(reply), reply
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
         body, headers = {"candidates": candidates}, {**self.headers, **STREAM}
-        reply = await self._door.request("POST", f"/{self._door.name}/score_group", body, headers)
-        if reply.status != 200:
-            raise Broken(
-                f"POST /score_group was answered with status {reply.status}: {reply.detail}."
-            )
+        reply = await self._door.stream(f"/{self._door.name}/score_group", body, headers)
         if _ending(reply) == "error":
             raise Broken(f"POST /score_group failed: {reply.events[-1][1]}.")
         return _parsed(_text(reply))
@@ -219,7 +211,7 @@ def _answer(reply: Reply) -> CallAnswer:
             f"A tool's result is {text[:80]!r}; it has to be an object with ok true or false."
         )
     if result["ok"]:
-        return CallAnswer("ok", _object(result.get("output"), "/call"))
+        return CallAnswer("ok", _typed(dict, result.get("output"), "/call"))
     return CallAnswer(
         "refused", error=str(result.get("error", "")), reason=str(result.get("reason") or "")
     )
@@ -244,19 +236,12 @@ def _parsed(text: str) -> Any:
         raise Broken(f"The data of a stream is not JSON ({error}): {text[:80]!r}.") from error
 
 
-def _member(answer: Any, name: str, path: str) -> Any:
-    if not isinstance(answer, dict) or name not in answer:
+def _typed(kind: type[T], answer: Any, path: str, name: str = "") -> T:
+    """Return the answer, or its member `name`, if it is of the kind. Raises: Broken."""
+    if name and (not isinstance(answer, dict) or name not in answer):
         raise Broken(f"The answer of {path} has no {name!r}.")
-    return answer[name]
-
-
-def _list(value: Any, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise Broken(f"The answer of {path} has {type(value).__name__} instead of a list of tasks.")
-    return value
-
-
-def _object(value: Any, path: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Broken(f"The answer of {path} is {type(value).__name__}, not an object.")
+    value = answer[name] if name else answer
+    if not isinstance(value, kind):
+        what = f"{name!r} of the answer of {path}" if name else f"The answer of {path}"
+        raise Broken(f"{what} is {type(value).__name__}, not {kind.__name__}.")
     return value

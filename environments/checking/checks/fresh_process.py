@@ -53,11 +53,25 @@ async def check_fresh_processes(state: CheckState) -> None:
         return
     code = UserCode(state.local.pool)
     seconds = state.options.timeout_seconds * START_TIMES
-    plays = _plays(state)
+    # the episodes that are played again elsewhere, else a prompt is read
+    plays: list[dict[str, Any]] = [
+        {
+            "sample": asdict(script.sample),
+            "moves": [(move.tool, move.arguments) for move in script.moves],
+        }
+        for script in (state.scripts if state.is_repeatable else [])
+    ] or [{"sample": asdict(sample), "moves": []} for sample in state.samples[:1]]
+    request = json.dumps(
+        {
+            "secrets": dict(state.options.secrets),
+            "plays": plays,
+            "seconds": state.options.timeout_seconds,
+        }
+    )
 
     async def seen(seed: str) -> dict[str, str]:
         digests: dict[str, str] = await code.call(
-            _seen_in_process, state.specification, seed, seconds, plays, passing=(Broken,)
+            _seen_in_process, state.specification, seed, seconds, request, passing=(Broken,)
         )
         return digests
 
@@ -82,26 +96,6 @@ async def check_fresh_processes(state: CheckState) -> None:
         if again.get(what) != first[what]
     ]
     state.report.judge(CHECK, problems, "")
-
-
-def _plays(state: CheckState) -> str:
-    """Return, as JSON, what the processes play: the episodes that are played again elsewhere, else
-    a prompt is read."""
-    plays: list[dict[str, Any]] = [
-        {
-            "sample": asdict(script.sample),
-            "moves": [(move.tool, move.arguments) for move in script.moves],
-        }
-        for script in (state.scripts if state.is_repeatable else [])
-    ]
-    plays = plays or [{"sample": asdict(sample), "moves": []} for sample in state.samples[:1]]
-    return json.dumps(
-        {
-            "secrets": dict(state.options.secrets),
-            "plays": plays,
-            "seconds": state.options.timeout_seconds,
-        }
-    )
 
 
 def _seen_in_process(

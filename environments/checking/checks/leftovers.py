@@ -35,7 +35,12 @@ async def check_leftovers(state: CheckState) -> None:
             for move in episode.moves if episode else ():
                 await seat.call(move.tool, move.arguments)
     for _ in range(LOOKS):
-        processes, threads_after = _running(before), _running_threads(threads)
+        processes = _running(before)
+        threads_after = [
+            thread.name
+            for thread in threading.enumerate()
+            if thread not in threads and thread.name not in OURS
+        ]
         if not (processes or threads_after):
             break
         await asyncio.sleep(LOOK_SECONDS)
@@ -45,19 +50,13 @@ async def check_leftovers(state: CheckState) -> None:
         (THREADS, "thread", threads_after),
     ):
         words = ", ".join(map(repr, names))
-        problems = (
-            [f"A session left {words} running after its teardown; end it there."] if names else []
+        state.report.expect(
+            check,
+            not names,
+            f"A session left {words} running after its teardown; end it there.",
+            f"A session leaves no {what} running.",
+            "warning",
         )
-        state.report.judge(check, problems, f"A session leaves no {what} running.", "warning")
-
-
-def _running_threads(before: frozenset[threading.Thread]) -> list[str]:
-    """Return the names of the threads that run since then, but for those of this program."""
-    return [
-        thread.name
-        for thread in threading.enumerate()
-        if thread not in before and thread.name not in OURS
-    ]
 
 
 def _running(before: frozenset[int]) -> dict[int, str]:

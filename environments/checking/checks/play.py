@@ -132,7 +132,17 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
         for episode, move in reversed(moves)
         if move.answer.status == "failed"
     }
-    faults += [_fault(episode, move) for _, (episode, move) in sorted(failures.items())]
+    for _, (episode, move) in sorted(failures.items()):
+        advice = (
+            " If the input is a mistake of the agent, raise ToolError."
+            if move.answer.reason in _OF_INPUTS
+            else ""
+        )
+        faults.append(
+            f"Tool {move.tool!r} failed in {episode.sample.label} for the input "
+            f"{_shown(move.arguments)}: "
+            f"{': '.join(filter(None, (move.answer.reason, move.answer.error)))}.{advice}"
+        )
     if state.refusal and not faults:
         state.report.unclear("tools run", state.refusal)
     else:
@@ -155,19 +165,6 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
             state.report.judge(
                 "nothing lost in JSON", problems, "No output contains NaN or an infinity."
             )
-
-
-def _fault(episode: PlayedEpisode, move: PlayedMove) -> str:
-    what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
-    advice = (
-        " If the input is a mistake of the agent, raise ToolError."
-        if move.answer.reason in _OF_INPUTS
-        else ""
-    )
-    return (
-        f"Tool {move.tool!r} failed in {episode.sample.label} for the input "
-        f"{_shown(move.arguments)}: {what}.{advice}"
-    )
 
 
 def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
