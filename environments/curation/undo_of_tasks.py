@@ -4,7 +4,7 @@ since."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -63,7 +63,7 @@ class UndoWork:
         undone += self._tags([label for label in labels if "tags" in label[2]])
         moves = [label for label in labels if "splits" in label[2]]
         heirs = successors_of([task for task, *_ in moves])
-        undone += self.splits([(heirs.get(task, task), old, new) for task, old, new in moves])
+        undone += self._splits([(heirs.get(task, task), old, new) for task, old, new in moves])
         self._left_alone += len(edits) + len(labels) - undone
         return undone
 
@@ -81,12 +81,7 @@ class UndoWork:
         # a merge: the new content had places of its own, which are now the same as those of the old
         merges = revisions.filter(kind="merge").values_list("task_id", flat=True)
         inseparable = {*places.values_list("task_id", flat=True), *merges}
-        return self.contents(
-            {new: old for old, new in edits if (old, new) in there and old not in inseparable}
-        )
-
-    def contents(self, pairs: Mapping[int, int]) -> int:
-        """Put each old content in the places of the new one, which is its key."""
+        pairs = {new: old for old, new in edits if (old, new) in there and old not in inseparable}
         for change in self._changes if pairs else ():
             change.replace(pairs)
         self._revisions.write_edits(list(pairs.items()))
@@ -132,7 +127,7 @@ class UndoWork:
             if names != now[task]
         )
 
-    def splits(self, labels: Sequence[Labels]) -> int:
+    def _splits(self, labels: Sequence[Labels]) -> int:
         """Take tasks out of the splits that they came into, and put them back into those that they
         left.
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, DELETION
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
@@ -32,11 +32,6 @@ from environments.curation.leaks import (
     leaks_of_split,
     opposite_splits,
 )
-from environments.curation.peoples_changes import (
-    PeoplesChanges,
-    UndoPeoplesChanges,
-    peoples_changes,
-)
 from environments.curation.split_warnings import changed_since_frozen
 from environments.curation.splits import (
     DeleteSplit,
@@ -48,14 +43,15 @@ from environments.curation.splits import (
 )
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.filtering.addresses import flag_asked
-from environments.models import Split, Task
+from environments.models import Split, SplitRemoval, Task
 from environments.service import hidden_fields, task_line
 from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_places import first_positions, places_of
+from environments.tasks.task_places import batched, first_positions, places_of
 
 MAX_COMPARED = 20_000
 """Larger splits are compared with the class's list only on demand."""
 MAX_DIFFERENCES_SHOWN = 50
+BATCH_HASHES = 900
 
 ACTIONS: dict[str, tuple[str, str, Callable[[int], Action]]] = {
     "freeze": ("Freeze", "Freeze {}", FreezeSplit),
@@ -68,7 +64,6 @@ ACTIONS: dict[str, tuple[str, str, Callable[[int], Action]]] = {
         partial(SealSplit, is_opening=True),
     ),
     "unseal": ("Unseal", "Unseal {}", partial(SealSplit, seal="nobody", is_opening=True)),
-    "set_back": ("Undo changes", "Undo people's changes to {}", UndoPeoplesChanges),
     "delete": ("Delete", "Delete {}", DeleteSplit),
 }
 """Name in the address -> (text of the button, title of the page, action)."""
@@ -203,30 +198,35 @@ class SplitDifference:
 
 def differences(split: Split) -> dict[str, Any]:
     """Return how the split differs from its class, row by row: what people edited, added, took out
-    and moved."""
-    changes = peoples_changes(split)
-    taken_out = changes.removed.keys() - changes.added
-    ids = sorted(changes.added | changes.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
-    ids += sorted(taken_out)[: MAX_DIFFERENCES_SHOWN + 1 - len(ids)]
-    tasks = ids[:MAX_DIFFERENCES_SHOWN]
-    at = first_positions(split, tasks)
-    indexes = served_indexes(split, list(at.values()))
-    heads = dict(
-        Task.objects.filter(pk__in=tasks).values_list("pk", Left("spec", MAX_READ_CHARACTERS))
-    )
-    rows = [
-        SplitDifference(
-            task, indexes.get(at.get(task, -1)), line, _how(task, changes), changes.edited.get(task)
+    and moved. Reads all its places."""
+    places = places_of(split).exclude(source_hash=F("task__content_hash"))
+    others = list(places.values_list("task_id", "source_hash").iterator(2000))
+    removals = list(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
+    hashes = [*(content for _, content in others if content), *removals]
+    ids = dict[str, int]()  # of the tasks with these hashes that the class lists now
+    for batch in batched(hashes, BATCH_HASHES):
+        tasks_of_class = Task.objects.filter(
+            environment=split.environment_id, content_hash__in=batch, dropped=None
         )
-        for task in tasks
-        for line in [task_line(split.environment, heads[task])]
-    ]
-    return {"rows": rows, "is_more": len(ids) > MAX_DIFFERENCES_SHOWN, "removed": len(taken_out)}
-
-
-def _how(task: int, changes: PeoplesChanges) -> str:
-    if task in changes.edited:
-        return "edited here"
-    if task in changes.added:
-        return "moved to another place here" if task in changes.removed else "added here"
-    return "taken out here"
+        ids.update(tasks_of_class.values_list("content_hash", "pk"))
+    originals = {task: ids[content] for task, content in others if content in ids}
+    removed_ids = {ids[content] for content in removals if content in ids}
+    own = {task for task, content in others if content not in ids}
+    without_place = removed_ids - own
+    tasks = [*sorted(own | originals.keys()), *sorted(without_place)][: MAX_DIFFERENCES_SHOWN + 1]
+    is_more = len(tasks) > MAX_DIFFERENCES_SHOWN
+    at = first_positions(split, tasks := tasks[:MAX_DIFFERENCES_SHOWN])
+    indexes = served_indexes(split, list(at.values()))
+    heads = Task.objects.filter(pk__in=tasks).annotate(head=Left("spec", MAX_READ_CHARACTERS))
+    texts = dict(heads.values_list("pk", "head"))
+    rows = list[SplitDifference]()
+    for task in tasks:
+        how = "taken out here"
+        if task in originals:
+            how = "edited here"
+        elif task in own:
+            how = "moved to another place here" if task in removed_ids else "added here"
+        line = task_line(split.environment, texts[task])
+        index = indexes.get(at.get(task, -1))
+        rows.append(SplitDifference(task, index, line, how, originals.get(task)))
+    return {"rows": rows, "is_more": is_more, "removed": len(without_place)}

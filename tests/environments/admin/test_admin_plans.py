@@ -232,9 +232,7 @@ def act_on_rows(client: Visitor) -> None:
         split_id=NUMBER, source_hash=Task.objects.filter(environment=NUMBER)[0].content_hash
     )
     client.get(f"{SPLITS}{NUMBER}/change/?compare=1")
-    for action in ("set_back", "delete"):
-        client.get(f"{SPLITS}{NUMBER}/{action}/")
-    done(client, f"{SPLITS}{NUMBER}/set_back/")
+    client.get(f"{SPLITS}{NUMBER}/delete/")
     done(client, f"{SPLITS}{NUMBER + 1}/delete/")
     done(client, ENVIRONMENT, {"action": "score", **SCORING})
     for action in ("declared", "disable", "enable", "blind", "seeing", "public", "private"):

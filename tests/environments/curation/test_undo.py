@@ -20,7 +20,6 @@ from environments.curation.actions.quarantine import Quarantine, Release
 from environments.curation.actions.tags import AddTags, RemoveTags
 from environments.curation.edit import Edit, last_revision
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
-from environments.curation.peoples_changes import UndoPeoplesChanges
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -344,33 +343,6 @@ def test_of_two_who_undo_the_same_one_is_refused() -> None:
         racer.join()
     assert len(refusals) == 1
     assert CurationAction.objects.count() == 2
-
-
-def test_a_split_is_set_back_to_the_list_of_its_class() -> None:
-    ids = make_tasks(5)
-    split = split_of(source_hash="listed")
-    with SplitChange(split) as change:
-        change.place([SplitPlace(task, Task.objects.get(pk=task).content_hash) for task in ids])
-        commit(change)
-    Edit(ids[0], '{"n": "new"}', 0).apply(AUTHOR)
-    RemoveFromSplit(select(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
-    [own] = make_tasks(1, first=99)
-    CopyToSplit(select(ids=(own, ids[2])), split.pk).apply(AUTHOR)
-    before = served(split)
-    plan = UndoPeoplesChanges(split.pk).plan()
-    assert plan.sentences == (
-        "1 task that people added will be taken out.",
-        "1 task that people edited will have the class's content.",
-        "1 task that people took out will be put back.",
-        "1 task that people moved will be at the places from before.",
-    )
-    UndoPeoplesChanges(split.pk).apply(AUTHOR)
-    assert served(split) == ids
-    assert not SplitRemoval.objects.exists()
-    with pytest.raises(ActionRefused, match="exactly the tasks"):
-        UndoPeoplesChanges(split.pk).plan()
-    undo()
-    assert set(served(split)) == set(before)
 
 
 def test_an_undo_of_taking_out_what_the_class_lists_can_be_taken_back() -> None:
