@@ -127,7 +127,7 @@ class _WatchedCode(UserCode):
         self.lost: list[str] = []
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
-        answer = await super().call(fn, *args, passing=passing)
+        answer: Any = await super().call(fn, *args, passing=passing)
         if isinstance(answer, self._output_type):
             name = getattr(fn, "__name__", "a tool")
             if _has_non_finite(answer.reward):

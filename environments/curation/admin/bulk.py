@@ -69,7 +69,7 @@ def bulk_view(
     values = request.POST if request.method == "POST" else request.GET
     if (
         request.method == "POST"
-        and not _is_confirmed(values)
+        and not _is_confirmed(bulk, values)
         and len(query := _address(request, values)) <= MAX_QUERY_CHARACTERS
     ):
         return HttpResponseRedirect(f"{request.path}?{query}")
@@ -78,7 +78,7 @@ def bulk_view(
     form = _form(bulk, selection, values if "ask" in values else None)
     trouble = _trouble(bulk, selection)
     is_filled = not trouble and (not form.is_bound or form.is_valid())
-    form_state = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(values)}
+    form_state = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(bulk, values)}
     page = Confirmation(
         title=bulk.label,
         action=_action(bulk, selection, form) if is_filled else None,
@@ -88,7 +88,7 @@ def bulk_view(
         form=form,
         hidden={**selection.values(), **({} if selection.ids else {"scope": "all"}), **form_state},
     )
-    is_confirmed = request.method == "POST" and _is_confirmed(values)
+    is_confirmed = request.method == "POST" and _is_confirmed(bulk, values)
     return confirmation(request, page, context, is_confirmed=is_confirmed)
 
 
@@ -187,14 +187,15 @@ def _action(bulk: type[TaskAction], selection: Selection, form: forms.Form) -> A
     return bulk.of(selection, {"reason": ""}) if form.fields.keys() == {"reason"} else None
 
 
-def _inputs(values: Mapping[str, str]) -> str:
+def _inputs(bulk: type[TaskAction], values: Mapping[str, str]) -> str:
     """Return the form's values that change a plan, to detect that they differ from those whose plan
     was shown."""
-    return "|".join(values.get(name, "").strip() for name in sorted(FIELDS - {"reason"}))
+    names = [name for name in bulk.form.base_fields if name != "reason"]
+    return "|".join(values.get(name, "").strip() for name in names)
 
 
-def _is_confirmed(values: Mapping[str, str]) -> bool:
-    return "confirm" in values and values.get("inputs", "") == _inputs(values)
+def _is_confirmed(bulk: type[TaskAction], values: Mapping[str, str]) -> bool:
+    return "confirm" in values and values.get("inputs", "") == _inputs(bulk, values)
 
 
 def back_to_list(values: Mapping[str, str]) -> str:
