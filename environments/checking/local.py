@@ -127,18 +127,19 @@ class _WatchedCode(UserCode):
         self.lost: list[str] = []
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
-        answer: Any = await super().call(fn, *args, passing=passing)
+        answer = await super().call(fn, *args, passing=passing)
         if isinstance(answer, self._output_type):
+            output: Any = answer
             name = getattr(fn, "__name__", "a tool")
-            if _has_non_finite(answer.reward):
+            if _has_non_finite(output.reward):
                 self.lost.append(
-                    f"Tool {name!r} returned the reward {answer.reward}, which agents get as null; "
+                    f"Tool {name!r} returned the reward {output.reward}, which agents get as null; "
                     "a reward is a finite number or None."
                 )
-            if _has_non_finite(answer.metadata):
+            if _has_non_finite(output.metadata):
                 self.lost.append(
                     f"Tool {name!r} returned NaN or an infinity in metadata, which becomes null: "
-                    f"{shorten(str(answer.metadata), 80)}."
+                    f"{shorten(str(output.metadata), 80)}."
                 )
         return answer
 
