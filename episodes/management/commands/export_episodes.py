@@ -3,17 +3,15 @@ standard output."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments import security_log
 from environments.command_line import finite
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
@@ -76,9 +74,14 @@ class Command(TerminalCommand):
             if not (total := episodes.count()):
                 raise CommandError(NamedRows.of(filters).unknown or NO_EPISODES)
             running = running_among(episodes, format)
-            with closing(HostedPrompts()) as ask, _progress(total) as progress:
+            with closing(HostedPrompts()) as ask, progress_bar("Exporting") as progress:
                 sources = PromptSources(ask=ask)
-                file = ExportFile(episodes, export.options, sources, progress=progress)
+                file = ExportFile(
+                    episodes,
+                    export.options,
+                    sources,
+                    progress=lambda count: progress(count, total),
+                )
                 pieces = joined(format.pieces(file))
                 if (first := next(pieces, None)) is None:
                     raise CommandError(format.why_empty or NO_EPISODES)
@@ -138,14 +141,3 @@ def _format_of(output: str) -> str:
         f"{output}: the extension does not name a format; add --format "
         f"{'|'.join(export_formats())}."
     )
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """Show a progress bar on standard error if that is a terminal."""
-    columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    is_disabled = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=is_disabled) as bar:
-        task = bar.add_task("Exporting", total=total)
-        yield lambda count: bar.update(task, completed=count)

@@ -11,8 +11,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
 from environments import security_log
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
-from orsweb.management.progress_bar import progress_bar
 from orsweb.operations.backup import BackupRefused, backup, default_name
 
 
@@ -33,7 +33,6 @@ class Command(TerminalCommand):
         )
 
     def handle(self, *args: Any, target: Path, **options: Any) -> None:
-        target = Path(target)
         if target.is_dir():
             target /= default_name()
         start = time.monotonic()

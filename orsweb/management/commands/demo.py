@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections import Counter
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-from django.db import DatabaseError, connection
+from django.core.management.base import CommandParser
+from django.db import connection
 
 from environments import command_line
 from environments.database.storable import id_in
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
-from environments.errors import Unhostable
 from orsweb.demo import script_runner
-from orsweb.management.progress_bar import progress_bar
-from orsweb.server import database_lock, pending_migrations
+from orsweb.management.database import own_database
 
 _SUMMARY = """Recorded {episodes} episodes in {environments} environments.
 
@@ -52,27 +50,14 @@ class Command(TerminalCommand):
         )
 
     def handle(self, *, episodes: int, seed: int, **options: Any) -> None:
-        try:
-            with database_lock.acquire():
-                if pending_migrations.is_behind():
-                    pending_migrations.migrate()
-                connection.close()
-                with progress_bar("Playing") as progress:
-                    parts = asyncio.run(script_runner.play(episodes, seed, progress))
-        except database_lock.DatabaseInUse as error:
-            raise CommandError(
-                f"{error} The demo writes to the database itself, so no server may run."
-            ) from error
-        except (Unhostable, pending_migrations.NotMigrated) as error:
-            raise CommandError(str(error)) from error
-        except DatabaseError as error:
-            raise CommandError(
-                f"The database cannot be used: {' '.join(str(error).split())}"
-            ) from error
-        environments = Counter(part.environment for part in parts)
+        with own_database():
+            connection.close()
+            with progress_bar("Playing") as progress:
+                parts = asyncio.run(script_runner.play(episodes, seed, progress))
+        environments = len({part.environment for part in parts})
         serve = command_line.command("serve")
         self.stdout.write(
-            _SUMMARY.format(episodes=len(parts), environments=len(environments), serve=serve)
+            _SUMMARY.format(episodes=len(parts), environments=environments, serve=serve)
         )
 
 

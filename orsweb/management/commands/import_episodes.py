@@ -14,13 +14,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
-from environments.errors import OrsError
 from episodes.transfer import importing
 from episodes.transfer.formats.atif.foreign import ENVIRONMENT
 from episodes.transfer.formats.atif.imported import TrialFacts
-from orsweb.management.progress_bar import progress_bar
-from orsweb.server import database_lock, pending_migrations
+from orsweb.management.database import own_database
 
 MAX_LISTED = 20
 """Maximum number of refused lines, and of new ids, that are printed."""
@@ -59,36 +58,18 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
         names = TrialFacts(environment=options["environment"], run=options["run"])
-        try:
-            with database_lock.acquire():
-                if pending_migrations.is_behind():
-                    pending_migrations.migrate()
-                self._import(files, names)
-        except (OrsError, database_lock.DatabaseInUse, pending_migrations.NotMigrated) as error:
-            raise CommandError(str(error)) from error
-        except DatabaseError as error:
-            raise CommandError(
-                f"The database cannot be used: {' '.join(str(error).split())}"
-            ) from error
-
-    def _import(self, files: Sequence[Path], names: TrialFacts) -> None:
-        """Import the files. Raises: CommandError when lines were refused or the import was stopped;
-        Unreadable."""
-        with progress_bar("Importing", is_bytes=True) as progress:
+        with own_database(), progress_bar("Importing", is_bytes=True) as progress:
             work = importing.Import(files, progress, names)
+            rest = "run the same command again to continue."
             try:
                 work.run()
             except KeyboardInterrupt:
-                raise CommandError(
-                    _stop_sentence("Interrupted", work.report), returncode=130
-                ) from None
+                sentence = f"Interrupted. {work.report.sentence}; {rest}"
+                raise CommandError(sentence, returncode=130) from None
             except DatabaseError as error:
-                raise CommandError(
-                    _stop_sentence(f"The database failed ({error})", work.report)
-                ) from error
-        self._print(work.report)
-
-    def _print(self, report: importing.EpisodeImportReport) -> None:
+                sentence = f"The database failed ({error}). {work.report.sentence}; {rest}"
+                raise CommandError(sentence) from error
+        report = work.report
         self.stdout.write(f"{report.sentence}.")
         for old, new in list(report.new_ids.items())[:MAX_LISTED]:
             self.stdout.write(f"  episode {old} became {new}, because another episode has its id")
@@ -99,7 +80,3 @@ class Command(TerminalCommand):
         if report.refused:
             lines = "1 line was" if report.refused == 1 else f"{report.refused:,} lines were"
             raise CommandError(f"{lines} refused; the others are imported.")
-
-
-def _stop_sentence(why: str, report: importing.EpisodeImportReport) -> str:
-    return f"{why}. {report.sentence}; run the same command again to continue."

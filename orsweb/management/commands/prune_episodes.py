@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import DatabaseError
 from django.db.models import QuerySet
 
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.filtering.options import add_filter, filter_in
@@ -24,12 +24,12 @@ from environments.filtering.parameters import span
 from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Episode, Removal
-from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
+from episodes.models import Episode
+from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
 from episodes.removal.plan import count_of, oldest_beyond, plan_of
 from episodes.rollups.recount import rebuild, stale
-from orsweb.management.progress_bar import progress_bar
+from orsweb.management.database import database_errors
 from orsweb.server import database_lock
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -75,19 +75,19 @@ class Command(TerminalCommand):
             filters.refuse_future()
             if options["keep_size"] is None and not options["all"]:
                 refuse_all(filters, NO_FILTER)
-            self._prune(filters, options)
+            with database_errors():
+                self._prune(filters, options)
         except OrsError as error:
             raise CommandError(str(error)) from error
-        except DatabaseError as error:
-            raise CommandError(
-                f"The database cannot be used: {' '.join(str(error).split())}"
-            ) from error
 
     def _prune(self, filters: EpisodeFilter, options: dict[str, Any]) -> None:
         if unknown := NamedRows.of(filters).unknown:
             raise CommandError(unknown)
-        size = options["keep_size"]
-        episodes, ids = _episodes_of(filters, None if size is None else _size(size))
+        episodes: QuerySet[Episode] = episodes_of(filters)
+        ids: Iterable[int] = ids_of(episodes)
+        if options["keep_size"] is not None:
+            ids = oldest_beyond(episodes, _size(options["keep_size"]))
+            episodes = episodes.filter(pk__lte=ids[-1] if ids else 0)
         plan = plan_of(episodes)
         for sentence in plan.sentences:
             self.stdout.write(sentence)
@@ -98,7 +98,16 @@ class Command(TerminalCommand):
         with contextlib.suppress(KeyError, OSError):  # the account has no name
             author = f"{getpass.getuser()} (command line)"
         removal = new_removal(author, options["reason"], filters.to_query())
-        counts = self._remove(removal, ids, plan.episodes)
+        try:
+            with progress_bar("Removing") as progress:
+                counts = remove_all(removal, ids, lambda count: progress(count, plan.episodes))
+        except KeyboardInterrupt:
+            removal.refresh_from_db()
+            sentence = (
+                f"Interrupted. {count_of(removal.episodes)} removed; run the same command again to "
+                "continue."
+            )
+            raise CommandError(sentence, returncode=130) from None
         self.stdout.write(f"{count_of(counts.episodes)} with {counts.steps:,} steps removed.")
         for environment in stale():
             rebuild(environment)
@@ -108,31 +117,6 @@ class Command(TerminalCommand):
                 self.stdout.write(f"{count:,} blob{'' if count == 1 else 's'} deleted.")
         except database_lock.DatabaseInUse:
             self.stdout.write("The running server deletes the blobs that nothing needs any more.")
-
-    def _remove(self, removal: Removal, ids: Iterable[int], total: int) -> RemovedCount:
-        """Remove the episodes. Raises: CommandError if it is interrupted."""
-        try:
-            with progress_bar("Removing") as progress:
-                return remove_all(removal, ids, lambda count: progress(count, total))
-        except KeyboardInterrupt:
-            removal.refresh_from_db()
-            words = (
-                f"Interrupted. {count_of(removal.episodes)} removed; run the same command again to "
-                "continue."
-            )
-            raise CommandError(words, returncode=130) from None
-
-
-def _episodes_of(
-    filters: EpisodeFilter, keep_bytes: int | None
-) -> tuple[QuerySet[Episode], Iterable[int]]:
-    """Return the episodes to remove, and their ids in the order in which they go."""
-    episodes: QuerySet[Episode] = episodes_of(filters)
-    if keep_bytes is None:
-        return episodes, ids_of(episodes)
-    ids = oldest_beyond(episodes, keep_bytes)
-    last = ids[-1] if ids else 0
-    return episodes.filter(pk__lte=last), ids
 
 
 def _query(options: dict[str, Any]) -> dict[str, str]:

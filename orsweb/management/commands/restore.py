@@ -36,7 +36,12 @@ class Command(TerminalCommand):
         next_command = "doctor"
         try:
             with _lock():
-                old_file = _restore(source, replaces=replace)
+                try:
+                    old_file = restore(source, replaces=replace)
+                except BaseException:
+                    connection.close()
+                    remove_created()  # while nobody else can begin to use them
+                    raise
                 # a backup of an older version
                 try:
                     if pending_migrations.is_behind():
@@ -64,14 +69,4 @@ def _lock() -> database_lock.Lock:
     except (database_lock.DatabaseInUse, DatabaseError):
         if connection.vendor == "postgresql":  # with SQLite, what holds the lock uses the directory
             remove_created()
-        raise
-
-
-def _restore(source: Path, *, replaces: bool) -> Path | None:
-    """Restore as `backup.restore` does; if it raises, no new file or directory is left."""
-    try:
-        return restore(source, replaces=replaces)
-    except BaseException:
-        connection.close()
-        remove_created()  # while nobody else can begin to use them
         raise

@@ -120,12 +120,9 @@ class Command(TerminalCommand):
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0][0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
         # the servers that hand over to those of this program
-        predecessors = list[Predecessor]()
-        if before is not None:
-            seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
-            predecessors += [
-                Predecessor(number, pid, seconds) for number, pid in before.servers.items()
-            ]
+        seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
+        servers = before.servers if before else {}
+        predecessors = [Predecessor(number, pid, seconds) for number, pid in servers.items()]
         supervisor = Supervisor(
             _places(listeners, predecessors),
             settings.ORSWEB_SHUTDOWN_TIMEOUT,
