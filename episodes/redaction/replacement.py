@@ -8,8 +8,9 @@ content. Its old key stays, with the new content, because the recorder may refer
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
@@ -24,6 +25,7 @@ from environments.models import Task
 from environments.models.folding import fold_json
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask
 from environments.tasks.task_hash import hash_of_spec, is_sent_task
+from environments.tasks.task_places import batched
 from episodes.models import (
     Blob,
     Episode,
@@ -34,7 +36,7 @@ from episodes.models import (
     TranscriptText,
 )
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows, stored
-from episodes.redaction.text_search import Found, Model, find, masked, text_fields
+from episodes.redaction.text_search import Model, TextPlaces, find, masked, text_fields
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
 
@@ -42,8 +44,7 @@ MIN_CHARACTERS = 4
 MAX_ROUNDS = 3
 BATCH_ROWS = 100
 BATCH_EPISODES = 10
-
-T = TypeVar("T")
+BATCH_BLOBS = 20
 
 
 class RedactionRefused(OrsError):
@@ -51,10 +52,10 @@ class RedactionRefused(OrsError):
 
 
 @dataclass(frozen=True)
-class Redacted:
+class RedactionResult:
     """What a redaction, or a dry run of it, has found."""
 
-    found: Found
+    places: TextPlaces
     is_dry: bool
     is_complete: bool = True
     """Whether a last search found nothing more."""
@@ -62,12 +63,12 @@ class Redacted:
     @property
     def sentence(self) -> str:
         sentence = "The text was not found in anything that can be redacted."
-        if self.found.count:
+        if self.places.count:
             verb = "Found" if self.is_dry else "Replaced"
-            sentence = f"{verb} in {self.found.sentence}."
-        if self.found.served_tasks:
-            tasks = ", ".join(f"#{pk}" for pk in self.found.served_tasks[:10])
-            more = ", …" if len(self.found.served_tasks) > 10 else ""
+            sentence = f"{verb} in {self.places.sentence}."
+        if self.places.served_tasks:
+            tasks = ", ".join(f"#{pk}" for pk in self.places.served_tasks[:10])
+            more = ", …" if len(self.places.served_tasks) > 10 else ""
             sentence += (
                 f" Tasks that splits serve contain it too and stay as they are: {tasks}{more}. "
                 "Edit them, then redact."
@@ -81,7 +82,7 @@ class Redacted:
 
 def redact(
     text: str, author: str, reason: str = "", *, dry_run: bool = False, progress: Progress = silent
-) -> Redacted:
+) -> RedactionResult:
     """Replace `text` in all its forms everywhere, and note that under `author`. Raises:
     RedactionRefused."""
     check_text(text)
@@ -90,7 +91,7 @@ def redact(
     if not dry_run:
         _finish_what_was_stopped()
     if dry_run or not places.count:
-        return Redacted(places, dry_run)
+        return RedactionResult(places, dry_run)
     redaction = Redaction.objects.create(author=author, reason=reason[:300], rows=places.count)
     security_log.note(
         "redacted",
@@ -98,16 +99,21 @@ def redact(
         who=author,
         detail=f"{places.sentence}. {reason}".strip(),
     )
-    rounds, remaining = 1, places
-    with _erasing():
-        while remaining.count and rounds <= MAX_ROUNDS:
+    remaining = places
+    with secure_delete():
+        for _ in range(MAX_ROUNDS):
             _replace(mask, remaining, redaction)
-            remaining, rounds = find(mask, silent), rounds + 1
-        _index_what_came_late(text, places)
+            remaining = find(mask, silent)
+            if not remaining.count:
+                break
+        # again the episodes that the follower had read before they were changed
+        phrase = " ".join(text.split('"'))
+        _index(sorted(places.episodes.intersection(index.matching(f'"{phrase}"', None))))
         _tidy()
-    if not remaining.count:
+    is_complete = not remaining.count
+    if is_complete:
         Redaction.objects.filter(pk=redaction.pk).update(finished=timezone.now())
-    return Redacted(places, is_dry=False, is_complete=not remaining.count)
+    return RedactionResult(places, is_dry=False, is_complete=is_complete)
 
 
 def check_text(text: str) -> None:
@@ -125,53 +131,48 @@ def check_text(text: str) -> None:
         )
 
 
-def _replace(mask: Mask, places: Found, redaction: Redaction) -> None:
-    for episodes in _chunks(sorted(places.episodes), 1000):
-        rows = [RedactedEpisode(redaction=redaction, episode_id=pk) for pk in episodes]
-        RedactedEpisode.objects.bulk_create(rows, ignore_conflicts=True)
-    _forget_words(places)
+def _replace(mask: Mask, places: TextPlaces, redaction: Redaction) -> None:
+    rows = [RedactedEpisode(redaction=redaction, episode_id=pk) for pk in places.episodes]
+    RedactedEpisode.objects.bulk_create(rows, batch_size=1000, ignore_conflicts=True)
+    for episodes in batched(sorted(places.episodes), BATCH_EPISODES):
+        index.erase(episodes)
+        give_way()
+    for rollouts in batched(sorted(places.rollouts), BATCH_EPISODES):
+        rollout_index.erase(rollouts)
+        give_way()
     new_keys: dict[str, str] = {}
-    for digests in _chunks(places.blobs, 20):
-        new_keys.update(_copy_blobs(mask, digests))
+    for digests in batched(places.blobs, BATCH_BLOBS):
+        copies = BlobRows()
+        for blob in Blob.objects.filter(pk__in=digests):
+            new_keys[blob.pk] = copies.add(masked(mask, blob.text) or blob.text)
+        with transaction.atomic():
+            BulkWriter(connection).insert(Blob, BLOB_COLUMNS, copies.in_order())
+        give_way()
     for model, pks in places.rows.items():
-        for batch in _chunks(pks, BATCH_ROWS):
+        for batch in batched(pks, BATCH_ROWS):
             _replace_in_rows(mask, model, batch, new_keys)
             give_way()
-    for digests in _chunks(places.blobs, 20):
-        _overwrite_blobs(mask, digests)
-    _index_again(places)
-
-
-def _copy_blobs(mask: Mask, digests: Sequence[str]) -> dict[str, str]:
-    """Store the redacted contents of blobs, and return their keys by the old ones."""
-    new_keys, rows = dict[str, str](), BlobRows()
-    for blob in Blob.objects.filter(pk__in=digests):
-        new_keys[blob.pk] = rows.add(masked(mask, blob.text) or blob.text)
-    with transaction.atomic():
-        BulkWriter(connection).insert(Blob, BLOB_COLUMNS, rows.in_order())
-    give_way()
-    return new_keys
-
-
-def _overwrite_blobs(mask: Mask, digests: Sequence[str]) -> None:
-    with transaction.atomic():
-        for blob in Blob.objects.filter(pk__in=digests):
-            content = (masked(mask, blob.text) or blob.text).encode()
-            is_compressed, data = stored(content)
-            Blob.objects.filter(pk=blob.pk).update(
-                is_compressed=is_compressed, size_bytes=len(content), data=data
-            )
-    give_way()
+    for digests in batched(places.blobs, BATCH_BLOBS):
+        with transaction.atomic():
+            for blob in Blob.objects.filter(pk__in=digests):
+                content = (masked(mask, blob.text) or blob.text).encode()
+                is_compressed, data = stored(content)
+                Blob.objects.filter(pk=blob.pk).update(
+                    is_compressed=is_compressed, size_bytes=len(content), data=data
+                )
+        give_way()
+    # the follower summarises the rollouts once more, which fills their text search
+    Rollout.objects.filter(pk__in=places.rollouts).update(is_summarised=False)
+    _index(sorted(places.episodes))
 
 
 def _replace_in_rows(
     mask: Mask, model: Model, pks: Sequence[Any], new_keys: dict[str, str]
 ) -> None:
     fields = text_fields()[model]
+    rows = model._default_manager.filter(pk__in=pks)
     with transaction.atomic():
-        for pk, *values in model._default_manager.filter(pk__in=pks).values_list(
-            "pk", *(field.attname for field in fields)
-        ):
+        for pk, *values in rows.values_list("pk", *(field.attname for field in fields)):
             changes = {}
             for field, value in zip(fields, values, strict=True):
                 if field.related_model is Blob:
@@ -209,35 +210,12 @@ def _unique(model: Model, name: str, value: Any, pk: Any) -> Any:
     return value[: (field.max_length or 0) - len(end)] + end
 
 
-def _forget_words(places: Found) -> None:
-    for episodes in _chunks(sorted(places.episodes), BATCH_EPISODES):
-        index.erase(episodes)
-        give_way()
-    for rollouts in _chunks(sorted(places.rollouts), BATCH_EPISODES):
-        rollout_index.erase(rollouts)
-        give_way()
-
-
-def _index_again(places: Found) -> None:
-    """Fill the text search again. The follower summarises the rollouts once more, which fills
-    theirs."""
-    Rollout.objects.filter(pk__in=places.rollouts).update(is_summarised=False)
-    _index(sorted(places.episodes))
-
-
 def _index(episodes: Sequence[int]) -> None:
     """Fill the text search for the ended ones of these episodes, in batches."""
-    for batch in _chunks(episodes, BATCH_EPISODES):
-        ended = Episode.objects.ended().filter(pk__in=batch)
-        index.index(list(ended.values_list("pk", flat=True)))
+    for batch in batched(episodes, BATCH_EPISODES):
+        rows = Episode.objects.ended().filter(pk__in=batch)
+        index.index(list(rows.values_list("pk", flat=True)))
         give_way()
-
-
-def _index_what_came_late(text: str, places: Found) -> None:
-    """Fill the text search again for episodes that the follower had read before they were
-    changed."""
-    phrase = " ".join(text.split('"'))
-    _index(sorted(places.episodes.intersection(index.matching(f'"{phrase}"', None))))
 
 
 def _finish_what_was_stopped() -> None:
@@ -252,23 +230,22 @@ def _finish_what_was_stopped() -> None:
     with_words = TranscriptText.objects.values("episode_id")
     missing = Episode.objects.ended().filter(pk__in=episodes).exclude(pk__in=with_words)
     _index(list(missing.order_by("pk").values_list("pk", flat=True)))
-    with _erasing():
+    with secure_delete():
         _tidy()
 
 
-class _erasing:
-    """Makes SQLite write zeros over what is deleted on this connection."""
-
-    def __enter__(self) -> None:
-        self._set("ON")
-
-    def __exit__(self, *error: object) -> None:
-        self._set("OFF")
-
-    def _set(self, value: str) -> None:
-        if connection.vendor == "sqlite":
-            with connection.cursor() as cursor:
-                cursor.execute(f"PRAGMA secure_delete = {value}")
+@contextmanager
+def secure_delete() -> Iterator[None]:
+    """Make SQLite write zeros over what is deleted on this connection."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA secure_delete = OFF")
 
 
 def _tidy() -> None:
@@ -281,8 +258,3 @@ def _tidy() -> None:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         cursor.fetchall()
-
-
-def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

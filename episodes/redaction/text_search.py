@@ -12,6 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import models
 
 from environments.database.jobs import Progress
+from environments.files.rows import many
 from environments.models import (
     SecurityEvent,
     SplitEntry,
@@ -80,7 +81,7 @@ def text_fields() -> dict[Model, list[Any]]:
 
 
 @dataclass
-class Found:
+class TextPlaces:
     """Where a text is."""
 
     blobs: list[str] = field(default_factory=list)
@@ -104,20 +105,17 @@ class Found:
             name = names.verbose_name if len(pks) == 1 else names.verbose_name_plural
             counts.append(f"{len(pks):,} {name}")
         if self.blobs:
-            counts.append(f"{len(self.blobs):,} large text{'' if len(self.blobs) == 1 else 's'}")
-        return (
-            f"{', '.join(counts)} ({len(self.episodes):,} "
-            f"episode{'' if len(self.episodes) == 1 else 's'} in all)"
-        )
+            counts.append(many(len(self.blobs), "large text"))
+        return f"{', '.join(counts)} ({many(len(self.episodes), 'episode')} in all)"
 
 
-def find(mask: Mask, progress: Progress) -> Found:
+def find(mask: Mask, progress: Progress) -> TextPlaces:
     """Return all places with a text that `mask` replaces."""
-    places, fields = Found(), text_fields()
+    places, fields = TextPlaces(), text_fields()
     total, count = Blob.objects.count() + sum(model._default_manager.count() for model in fields), 0
     for blobs in _batches(Blob, ["pk"], BATCH_BLOBS):
-        read = Blob.objects.filter(pk__in=[pk for pk, *_ in blobs])
-        places.blobs += [blob.pk for blob in read if masked(mask, blob.text) is not None]
+        batch = Blob.objects.filter(pk__in=[pk for pk, *_ in blobs])
+        places.blobs += [blob.pk for blob in batch if masked(mask, blob.text) is not None]
         progress(count := count + len(blobs), total)
     digests = set(places.blobs)
     for model, columns in fields.items():
@@ -138,7 +136,8 @@ def masked(mask: Mask, text: str | None) -> str | None:
     if not text:
         return None
     result = mask.json(text) if text[0] in '{["' else text
-    result = mask.text(result) if result == text else result
+    if result == text:
+        result = mask.text(text)
     return None if result == text else result
 
 
@@ -146,20 +145,20 @@ def _batches(model: Model, columns: list[str], size: int) -> Iterator[list[tuple
     last: Any = None
     while True:
         rows = model._default_manager.order_by("pk")
-        rows = rows if last is None else rows.filter(pk__gt=last)
+        if last is not None:
+            rows = rows.filter(pk__gt=last)
         if not (batch := list(rows.values_list(*columns)[:size])):
             return
         yield batch
         last = batch[-1][0]
 
 
-def _note(places: Found, model: Model, hits: list[Any]) -> None:
+def _note(places: TextPlaces, model: Model, hits: list[Any]) -> None:
     if model is Task:
-        served_tasks = SplitEntry.objects.filter(task__in=hits, until__isnull=True).values_list(
-            "task", flat=True
-        )
-        places.served_tasks += sorted(set(served_tasks))
-        hits = [pk for pk in hits if pk not in set(served_tasks)]
+        entries = SplitEntry.objects.filter(task__in=hits, until__isnull=True)
+        served_tasks = set(entries.values_list("task", flat=True))
+        places.served_tasks += sorted(served_tasks)
+        hits = [pk for pk in hits if pk not in served_tasks]
     if hits:
         places.rows.setdefault(model, []).extend(hits)
     rows = model._default_manager.filter(pk__in=hits)
@@ -171,9 +170,7 @@ def _note(places: Found, model: Model, hits: list[Any]) -> None:
         places.episodes.update(rows.values_list("episode", flat=True))
     elif model in (Rollout, RolloutMessage):
         path = "" if model is Rollout else "rollout__"
-        places.rollouts.update(rows.values_list(f"{path}pk", flat=True))
-        places.episodes.update(
-            rows.filter(**{f"{path}episode__isnull": False}).values_list(
-                f"{path}episode", flat=True
-            )
-        )
+        for rollout, episode in rows.values_list(f"{path}pk", f"{path}episode"):
+            places.rollouts.add(rollout)
+            if episode is not None:
+                places.episodes.add(episode)

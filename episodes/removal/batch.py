@@ -22,6 +22,7 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F, Max, QuerySet
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from environments import security_log
@@ -75,12 +76,8 @@ def new_removal(
     author: str, reason: str, query: str = "", *, ended: datetime | None = None
 ) -> Removal:
     """Return a stored removal that has removed nothing yet, and tell the security log of it."""
-    security_log.note(
-        "deleted",
-        f"episodes: {query or 'all'}" if not ended else "episodes",
-        who=author,
-        detail=reason,
-    )
+    what = f"episodes: {query or 'all'}" if ended is None else "episodes"
+    security_log.note("deleted", what, who=author, detail=reason)
     return Removal.objects.create(author=author, reason=reason, query=query, ended=ended)
 
 
@@ -118,13 +115,14 @@ def remove_batch(removal: Removal, episodes: Sequence[int]) -> RemovedCount:
                 blobs = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # nosec B608 # only our own names
                 _execute(f"INSERT INTO episodes_looseblob (digest) {blobs} AND {condition}", ids)
             steps = _delete(ids)
-        Environment.objects.filter(pk__in={ending.environment for ending in endings}).update(
-            counted=""
-        )
-        last = max([ending.episode for ending in endings], default=0)
-        Removal.objects.filter(pk=removal.pk, last_episode__lt=last).update(last_episode=last)
+        environments = {ending.environment for ending in endings}
+        Environment.objects.filter(pk__in=environments).update(counted="")
+        last = max((ending.episode for ending in endings), default=0)
         Removal.objects.filter(pk=removal.pk).update(
-            episodes=F("episodes") + len(endings), steps=F("steps") + steps, updated=timezone.now()
+            episodes=F("episodes") + len(endings),
+            steps=F("steps") + steps,
+            last_episode=Greatest("last_episode", last),
+            updated=timezone.now(),
         )
     return RemovedCount(len(endings), steps, time.monotonic() - began)
 

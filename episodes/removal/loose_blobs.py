@@ -84,27 +84,25 @@ def delete_loose_blobs(forget: Forget = lambda digests: nullcontext()) -> int:
 
 def _unneeded(digests: set[str], boundary: _PromptBoundary) -> set[str]:
     """Return those of the blobs to which nothing refers that was there at the boundary."""
-    unneeded = _without_indexed(digests)
+    digests = _without_indexed(digests)
     for low in range(0, boundary.last, _RANGE):
-        if not unneeded:
+        if not digests:
             break
-        values = [low, low + _RANGE]
-        unneeded -= _referenced(
-            "episodes_episode", _OF_EPISODES, unneeded, "id > %s AND id <= %s", values
-        )
-    return unneeded
+        values, condition = [low, low + _RANGE], "id > %s AND id <= %s"
+        digests -= _referenced("episodes_episode", _OF_EPISODES, digests, condition, values)
+    return digests
 
 
-def _delete(digests: Collection[str], boundary: _PromptBoundary, forget: Forget) -> int:
-    with forget(digests), transaction.atomic():
-        unneeded = _without_indexed(set(digests))
-        since = f"(id > %s OR id IN ({ID_LISTS[connection.vendor]}))"
+def _delete(candidates: Collection[str], boundary: _PromptBoundary, forget: Forget) -> int:
+    with forget(candidates), transaction.atomic():
+        digests = _without_indexed(set(candidates))
+        condition = f"(id > %s OR id IN ({ID_LISTS[connection.vendor]}))"
         values = [boundary.last, boundary.running]
-        unneeded -= _referenced("episodes_episode", _OF_EPISODES, unneeded, since, values)
+        digests -= _referenced("episodes_episode", _OF_EPISODES, digests, condition, values)
         # Django would look for references again, also where there is no index
         with connection.cursor() as cursor:
             sql = f"DELETE FROM episodes_blob WHERE digest IN ({_TEXTS[connection.vendor]})"  # nosec B608 # only our own names
-            cursor.execute(sql, [json.dumps(sorted(unneeded))])
+            cursor.execute(sql, [json.dumps(sorted(digests))])
             return int(cursor.rowcount)
 
 
@@ -124,11 +122,11 @@ def _referenced(
 ) -> set[str]:
     """Return those of the blobs to which a column of the table refers, in rows that meet the
     condition."""
-    referenced_digests = set[str]()
+    results = set[str]()
     with connection.cursor() as cursor:
         for column in columns:
             is_digest = f"{column} IS NOT NULL AND {column} IN ({_TEXTS[connection.vendor]})"
             sql = f"SELECT DISTINCT {column} FROM {table} WHERE {is_digest} AND {condition}"  # nosec B608 # only our own names
             cursor.execute(sql, [json.dumps(sorted(digests)), *(values or ())])
-            referenced_digests.update(digest for (digest,) in cursor.fetchall())
-    return referenced_digests
+            results.update(digest for (digest,) in cursor.fetchall())
+    return results

@@ -8,7 +8,7 @@ every database.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import connection
@@ -55,9 +55,8 @@ class RemovalPlan:
         if self.episodes > 1:
             sentences.append(f"The first is episode {self.first}, the last is episode {self.last}.")
         if self.running:
-            verb = (
-                "is still running and stays" if self.running == 1 else "are still running and stay"
-            )
+            is_one = self.running == 1
+            verb = "is still running and stays" if is_one else "are still running and stay"
             sentences.append(f"{count_of(self.running)} {verb}.")
         sentences.append(
             "Their notes, uploaded rollouts and places in figures go with them. This "
@@ -80,11 +79,8 @@ def plan_of(episodes: QuerySet[Episode]) -> RemovalPlan:
         first=Min("pk"),
         last=Max("pk"),
     )
-    counts = (
-        rows.values_list("environment__name")
-        .annotate(n=Count("pk"))
-        .order_by("-n", "environment__name")
-    )
+    counts = rows.values_list("environment__name").annotate(n=Count("pk"))
+    counts = counts.order_by("-n", "environment__name")
     steps = (totals["steps"] or 0) + (totals["refused"] or 0)
     running = episodes.filter(status="running").count()
     return RemovalPlan(totals["n"], steps, running, list(counts), totals["first"], totals["last"])
@@ -96,7 +92,7 @@ def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
 
     Reads the sizes of all steps, which takes about a second for 500,000 of them.
     """
-    sizes = dict(_sizes())
+    sizes = _sizes()
     excess = sum(sizes.values()) - keep_bytes
     oldest = list[int]()
     for pk in ids_of(episodes):
@@ -107,14 +103,11 @@ def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
     return oldest
 
 
-def _sizes() -> Iterator[tuple[int, int]]:
-    """Yield the id and the size in bytes of each episode."""
-    last: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
-    for low in range(0, last, _RANGE):
-        ids = Episode.objects.filter(pk__gt=low, pk__lte=low + _RANGE).values_list("pk", flat=True)
-        sizes = dict.fromkeys(ids, ROW_BYTES)
-        with connection.cursor() as cursor:
+def _sizes() -> dict[int, int]:
+    """Return the size in bytes of each episode by its id."""
+    sizes = dict.fromkeys(Episode.objects.values_list("pk", flat=True), ROW_BYTES)
+    with connection.cursor() as cursor:
+        for low in range(0, max(sizes, default=0), _RANGE):
             cursor.execute(_SIZES, [low, low + _RANGE])
-            for pk, size in cursor.fetchall():
-                sizes[pk] = ROW_BYTES + int(size)
-        yield from sizes.items()
+            sizes |= {pk: ROW_BYTES + int(size) for pk, size in cursor.fetchall()}
+    return sizes

@@ -28,8 +28,7 @@ def remove_expired(default_days: int | None, pace: RemovalPace | None = None) ->
     none left.
 
     `default_days`: period of what has none of its own; None keeps it. `pace`: how large the batch
-    is.
-    Raises: django.db.Error.
+    is. Raises: django.db.Error.
     """
     now, pace = timezone.now(), pace or RemovalPace(connection.vendor)
     for episodes, days in _periods(default_days):

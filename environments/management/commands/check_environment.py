@@ -113,8 +113,8 @@ class Command(BaseCommand):
             except Unhostable as error:
                 _refuse(str(error))
         if len(classes) > 1 and options["json"]:
-            listed = ", ".join(map(str, classes))
-            _refuse(f"{environment} has {len(classes)} classes; with --json, name one of {listed}.")
+            names = ", ".join(map(str, classes))
+            _refuse(f"{environment} has {len(classes)} classes; with --json, name one of {names}.")
         statuses = [self._status(hosted_class, url, options) for hosted_class in classes]
         if any(statuses):
             raise SystemExit(max(map(abs, statuses)))  # that of a signal is negative
@@ -132,15 +132,11 @@ class Command(BaseCommand):
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             step.seek(0)
             if last := step.read().decode("utf-8", "replace"):
-                how = (
-                    f"exited with status {status}"
-                    if status >= 0
-                    else f"was ended by {signal.Signals(-status).name}"
-                )
-                print(
-                    visible(f"The process of the check {how} in the environment's code: {last}."),
-                    file=sys.stderr,
-                )
+                end = f"exited with status {status}"
+                if status < 0:
+                    end = f"was ended by {signal.Signals(-status).name}"
+                sentence = f"The process of the check {end} in the environment's code: {last}."
+                print(visible(sentence), file=sys.stderr)
                 status = 1
         return status
 
@@ -148,8 +144,7 @@ class Command(BaseCommand):
         if bool(environment) == bool(url):
             _refuse(
                 "Give either a class as module:Class, an environment as "
-                "http://host:port/environment, or a server as "
-                "--url http://host:port."
+                "http://host:port/environment, or a server as --url http://host:port."
             )
         root, prints = logging.getLogger(), logging.getLogger(worker_process.__name__)
         level = root.level
@@ -157,13 +152,13 @@ class Command(BaseCommand):
         prints.setLevel(level)  # it tells what the processes of sessions print
         try:
             if environment and is_remote(environment):
-                there = parse(environment, conf.remote_keys())
-                environment, url, options["env"] = None, there.server, there.environment
-                options["headers"] = dict(there.headers)
+                remote = parse(environment, conf.remote_keys())
+                environment, url, options["env"] = None, remote.server, remote.environment
+                options["headers"] = dict(remote.headers)
             if self.stderr.isatty():
                 self.stderr.write(visible(f"Checking {environment or url} …"), str)  # not in red
             with sandboxes(conf.sandboxes() if environment else None):
-                report = _checked(environment, url, options)
+                report = _report(environment, url, options)
         except (Unhostable, Unreachable, ValueError, OSError) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 print(visible(trace), file=sys.stderr)
@@ -173,7 +168,11 @@ class Command(BaseCommand):
             prints.setLevel(logging.NOTSET)
         if note_step := options.get("note_step"):
             note_step("")  # all steps have ended
-        self._print(report, as_json=options["json"], strict=options["strict"])
+        if options["json"]:
+            self.stdout.write(json.dumps(report.as_json(strict=options["strict"]), indent=2))
+        else:
+            width = None if self.stdout.isatty() else WIDTH
+            print_report(report, Console(file=self.stdout, width=width))  # type: ignore[arg-type]
         status = 0 if report.passes(strict=options["strict"]) else 1
         if report.is_hung:  # Python would wait for the environment's own threads
             self.stdout.flush()
@@ -182,15 +181,8 @@ class Command(BaseCommand):
         if status:
             raise SystemExit(status)
 
-    def _print(self, report: CheckReport, *, as_json: bool, strict: bool) -> None:
-        if as_json:
-            self.stdout.write(json.dumps(report.as_json(strict=strict), indent=2))
-            return
-        width = None if self.stdout.isatty() else WIDTH
-        print_report(report, Console(file=self.stdout, width=width))  # type: ignore[arg-type]
 
-
-def _checked(environment: str | None, url: str | None, options: Mapping[str, Any]) -> CheckReport:
+def _report(environment: str | None, url: str | None, options: Mapping[str, Any]) -> CheckReport:
     settings = CheckOptions(
         episodes=options["episodes"],
         steps=options["steps"],

@@ -65,38 +65,38 @@ class Command(KeyCommand):
         quotas = quotas_in(options["quota"])
         _, text = make_key(
             name,
-            owner=_account(options["owner"] or ""),
+            owner=_account(options["owner"]) if options["owner"] else None,
             scopes=options["scope"] or list(USUAL_SCOPES),
             environments=options["environment"],
             splits=options["split"],
             run=options["run"] or "",
-            quotas={one: value for one, value in quotas.items() if value is not None},
+            quotas={quota: value for quota, value in quotas.items() if value is not None},
             expires=_expiry(options["days"]),
         )
         self.stdout.write(text)
-        self._warn_of_unknown(options["environment"])
+        hosted_names = list(
+            Environment.objects.filter(is_hosted=True).values_list("name", flat=True)
+        )
+        for environment in options["environment"]:
+            if environment.lower() not in map(str.lower, hosted_names):
+                hint = nearest(environment, hosted_names)
+                self.stderr.write(f"No environment {environment!r} is hosted yet.{hint}")
         if not conf.has_keys():
             self.stderr.write(
                 "This server needs no keys yet: set ORSWEB_REQUIRE_KEYS=1 and restart it."
             )
 
-    def _warn_of_unknown(self, names: list[str]) -> None:
-        hosted = list(Environment.objects.filter(is_hosted=True).values_list("name", flat=True))
-        for name in names:
-            if name.lower() not in map(str.lower, hosted):
-                self.stderr.write(f"No environment {name!r} is hosted yet.{nearest(name, hosted)}")
-
 
 def _expiry(days: float | None) -> datetime | None:
+    if days is None:
+        return None
     try:
-        return timezone.now() + timedelta(days=days) if days is not None else None
+        return timezone.now() + timedelta(days=days)
     except OverflowError:
         raise CommandError(f"--days is {days}; that is too far away.") from None
 
 
-def _account(name: str) -> User | None:
-    if not name:
-        return None
+def _account(name: str) -> User:
     account = User.objects.filter(username=name).first()
     if account is None:
         raise CommandError(f"There is no account named {name!r}.")

@@ -19,7 +19,7 @@ from environments.errors import OrsError, nearest
 from environments.files.output import write_whole
 from environments.files.rows import TransferError
 from environments.filtering.options import add_filter, filter_in
-from environments.models import UNRESTRICTED, Environment
+from environments.models import UNRESTRICTED
 
 FILTERS = ("tag", "state", "source", "bucket", "search")
 
@@ -51,10 +51,9 @@ class Command(TerminalCommand):
         try:
             format = options["format"] or ("jsonl" if output == "-" else format_of(output))
             pieces = exported(_selection(options), format, has_labels=not plain)
-            asked = " ".join(
-                f"{name}={options[name]}" for name in ("environment", "split") if options[name]
-            )
-            security_log.note("exported", f"tasks as {format}: {asked}")
+            names = ("environment", "split")
+            place = " ".join(f"{name}={options[name]}" for name in names if options[name])
+            security_log.note("exported", f"tasks as {format}: {place}")
             write_whole(pieces, output)
         except OrsError as error:
             raise CommandError(str(error)) from error
@@ -65,19 +64,15 @@ class Command(TerminalCommand):
 def _selection(options: dict[str, Any]) -> Selection:
     """Return the selection that the options describe. Raises: TransferError, BadFilter."""
     environment = environment_named(options["environment"])
-    place = {"environment": environment.pk}
-    if options["split"]:
-        place["split"] = _split(environment, options["split"])
-    values = {name: str(pk) for name, pk in place.items()} | filter_in(options, FILTERS)
+    values = {"environment": str(environment.pk), **filter_in(options, FILTERS)}
+    if name := options["split"]:
+        rows = existing_splits().filter(environment=environment)
+        splits = dict(rows.values_list("name", "pk"))
+        if name not in splits:
+            names = ", ".join(map(repr, splits)) or "none"
+            raise TransferError(
+                f"{environment.name!r} has no split {name[:60]!r}, but {names}."
+                f"{nearest(name, splits)}"
+            )
+        values["split"] = str(splits[name])
     return Selection.parse(values, UNRESTRICTED)
-
-
-def _split(environment: Environment, name: str) -> int:
-    splits = dict(existing_splits().filter(environment=environment).values_list("name", "pk"))
-    if name not in splits:
-        raise TransferError(
-            f"{environment.name!r} has no split {name[:60]!r}, but "
-            f"{', '.join(map(repr, splits)) or 'none'}."
-            f"{nearest(name, splits)}"
-        )
-    return splits[name]

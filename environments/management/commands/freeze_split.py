@@ -27,13 +27,10 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, environment: str, split: str, **options: Any) -> None:
         row = existing_splits().filter(environment__name=environment, name=split).first()
         if row is None:
-            known = [
-                f"{split.environment.name} {split.name}"
-                for split in existing_splits().order_by("environment", "name")
-            ]
+            rows = existing_splits().order_by("environment", "name")
+            names = ", ".join(f"{other.environment.name} {other.name}" for other in rows)
             raise CommandError(
-                f"There is no split {split!r} of {environment!r}; there are: "
-                f"{', '.join(known) or 'none'}."
+                f"There is no split {split!r} of {environment!r}; there are: {names or 'none'}."
             )
         try:
             self.stdout.write(FreezeSplit(row.pk).apply("freeze_split").sentence)

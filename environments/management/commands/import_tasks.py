@@ -4,20 +4,16 @@ split."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from environments.curation.transfer import importing
 from environments.curation.transfer.report import TaskImportReport
 from environments.curation.transfer.source import FORMATS, FileSource
 from environments.curation.transfer.target import TYPES, ImportTarget, environment_named
-from environments.database import jobs
+from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 
@@ -53,8 +49,7 @@ class Command(TerminalCommand):
             "--superseded",
             choices=("edited", "file"),
             help="what to serve where the content of a row was edited since: the edited task, or "
-            "the file's content; "
-            "by default it asks, and --yes takes the edited tasks",
+            "the file's content; by default it asks, and --yes takes the edited tasks",
         )
         parser.add_argument("--yes", action="store_true", help="import without asking")
 
@@ -68,10 +63,9 @@ class Command(TerminalCommand):
 
     def _import(self, file: Path, options: dict[str, Any]) -> None:
         source = FileSource.of(file, options["format"])
-        target = ImportTarget.of(
-            environment_named(options["environment"]), options["split"], options["type"]
-        )
-        with _progress("Reading") as progress:
+        environment = environment_named(options["environment"])
+        target = ImportTarget.of(environment, options["split"], options["type"])
+        with progress_bar("Reading") as progress:
             report = importing.dry_run(source, target, progress)
         self._print(report)
         if options["dry_run"]:
@@ -84,12 +78,11 @@ class Command(TerminalCommand):
             self.stdout.write("Nothing to import.")
             return
         if report.superseded and options["superseded"] is None and not options["yes"]:
-            as_written = self._confirms(
-                "Serve the content of the file instead of the edited tasks?"
-            )
+            question = "Serve the content of the file instead of the edited tasks?"
+            as_written = self._confirms(question)
         if options["yes"] or self._confirms("Import?"):
-            with _progress("Importing") as progress:
-                done = importing.apply(
+            with progress_bar("Importing") as progress:
+                result = importing.apply(
                     source,
                     target,
                     author=AUTHOR,
@@ -98,7 +91,7 @@ class Command(TerminalCommand):
                     after=report,
                     progress=progress,
                 )
-            self.stdout.write(done.sentence, self.style.SUCCESS)
+            self.stdout.write(result.sentence, self.style.SUCCESS)
 
     def _confirms(self, question: str) -> bool:
         """Ask a question. Raises: CommandError without a terminal to ask in."""
@@ -117,20 +110,3 @@ class Command(TerminalCommand):
             self.stdout.write(f"  {report.unit} {refusal.number}: {refusal.reason}")
         if report.refused > MAX_SHOWN_REFUSALS:
             self.stdout.write(f"  and {report.refused - MAX_SHOWN_REFUSALS:,} more")
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[jobs.Progress]:
-    """Show a progress bar on standard error if that is a terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

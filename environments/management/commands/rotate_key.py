@@ -11,8 +11,8 @@ from environments.keys.stored_keys import find_key, rotate_key
 class Command(KeyCommand):
     help = (
         "Give an API key of the database another text and print it. The old one is refused within "
-        "a second, and what "
-        "is open with it ends within ten; name, rights, quotas, records and open sessions stay."
+        "a second, and what is open with it ends within ten; name, rights, quotas, records and "
+        "open sessions stay."
     )
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:

@@ -28,6 +28,7 @@ class Command(KeyCommand):
 
     def handle(self, *args: Any, name: str, quotas: list[str], **options: Any) -> None:
         row = find_key(name)
-        changed = {**row.quotas, **quotas_in(quotas)}
-        change_key(row, quotas={one: value for one, value in changed.items() if value is not None})
+        values = {**row.quotas, **quotas_in(quotas)}
+        values = {quota: value for quota, value in values.items() if value is not None}
+        change_key(row, quotas=values)
         self.stdout.write(f"Quotas of {name!r}: {facts_of(row)['quotas']}.")

@@ -33,36 +33,31 @@ class Command(TerminalCommand):
             nargs="*",
             metavar="[alias=]module:Class",
             help="classes or URLs of remote environments; others are left alone. By default all: "
-            "ORSWEB_ENVIRONMENTS, "
-            "or the bundled ones",
+            "ORSWEB_ENVIRONMENTS, or the bundled ones",
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         printer.start_for(self)
-        named = environments or conf.specifications()
         try:
-            registry = load(named, conf.loading())
+            registry = load(environments or conf.specifications(), conf.loading())
             report = asyncio.run(_sync(registry, is_whole=not environments))
         except (Unhostable, EnvironmentFault) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 self.stderr.write(trace)
             raise CommandError(str(error)) from error
-        self._print(report)
-        unlisted = [failure.environment for failure in report.failures]
-        for hosted in registry:
-            if hosted.unavailable and hosted.name not in unlisted:
-                self.stderr.write(f"{hosted.name}: {hosted.unavailable} {_LEFT}")
-        for failure in report.failures:
-            self.stderr.write(author_traceback(failure.fault))
-        if report.failures:
-            raise CommandError("\n".join(f"{failure} {_LEFT}" for failure in report.failures))
-
-    def _print(self, report: SyncReport) -> None:
         for split in report.splits:
             self.stdout.write(str(split))
         for name in report.procedural:
             self.stdout.write(f"{name}: procedural, its class generates tasks on demand")
         self.stdout.write(f"Synced in {report.seconds:.2f} s.")
+        failures = [failure.environment for failure in report.failures]
+        for environment in registry:
+            if environment.unavailable and environment.name not in failures:
+                self.stderr.write(f"{environment.name}: {environment.unavailable} {_LEFT}")
+        for failure in report.failures:
+            self.stderr.write(author_traceback(failure.fault))
+        if report.failures:
+            raise CommandError("\n".join(f"{failure} {_LEFT}" for failure in report.failures))
 
 
 async def _sync(registry: Registry, *, is_whole: bool) -> SyncReport:
@@ -70,9 +65,9 @@ async def _sync(registry: Registry, *, is_whole: bool) -> SyncReport:
     pool = ThreadPool()
     host = EveryHost(registry, pool, conf.limits())
     try:
-        for hosted in remote_environments(registry):
-            hosted.take(await host.remote(hosted.name).describe())
-            hosted.unavailable = ""
+        for environment in remote_environments(registry):
+            environment.take(await host.remote(environment.name).describe())
+            environment.unavailable = ""
         return await sync(registry, host, is_whole=is_whole, serves=False)
     finally:
         await host.close()

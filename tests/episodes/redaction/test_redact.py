@@ -101,7 +101,7 @@ def episode() -> Iterator[Episode]:
 def test_it_replaces_the_text_everywhere(episode: Episode) -> None:
     outcome = redact(SECRET, "alice", "leaked")
     assert outcome.is_complete
-    assert outcome.found.episodes == {episode.pk}
+    assert outcome.places.episodes == {episode.pk}
     left = everything()
     for trace in (SECRET, "swordfish", encoded(), SECRET.encode().hex()):
         assert trace not in left
