@@ -146,10 +146,9 @@ class RunningCalls:
         else:
             offset = 0
         digest = _digest_of(input_json)
-        _NOTE.pack_into(
-            self._memory, offset, episode or -1, time.time(), 0, 0, digest, self._numbers.get(environment, 0),
-            what.encode("utf-8", "replace"),
-        )  # fmt: skip
+        name, about = self._numbers.get(environment, 0), what.encode("utf-8", "replace")
+        note = (episode or -1, time.time(), 0, 0, digest, name, about)
+        _NOTE.pack_into(self._memory, offset, *note)
         return CallNote(self, offset, digest)
 
     def read(self, offset: int) -> NotedCall:

@@ -1,8 +1,8 @@
 """The contract between live play and whatever runs environments, and LocalHost, which runs classes
 in this process.
 
-Live play (`session_life.py`, `tool_calls.py`, `task_trial.py`) opens an instance for each session and
-keeps it with the session's state, so that a tool call costs no lookup. Only plain data crosses the
+Live play (`session_life.py`, `tool_calls.py`, `task_trial.py`) opens an instance for each session
+and keeps it with the session, so that a tool call costs no lookup. Only plain data crosses the
 contract: tasks and results as JSON values or text, failures as EnvironmentFault.
 `environments/hosts` plays environments of other servers behind it; processes and machines of this
 server's own fit behind it in the same way.

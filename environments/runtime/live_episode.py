@@ -93,8 +93,8 @@ class EpisodeTally:
             self.reward_max = reward if self.reward_max is None else max(self.reward_max, reward)
 
     def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
-        """Store the fault of the agent's last request for `what` (the prompt, the task tools, …), or
-        that it worked."""
+        """Store the fault of the agent's last request for `what` (prompt, task tools, …), or that it
+        worked."""
         if fault is None:
             if self.failed_readings is not None:
                 self.failed_readings.pop(what, None)

@@ -1,12 +1,13 @@
 """The forms in which a secret can appear in a text, as regular expressions.
 
-* Written: as it is, or with characters escaped for JSON (up to three times), URLs, HTML or Python literals.
+* Written: as it is, or with characters escaped for JSON (up to three times), URLs, HTML or Python
+  literals.
 * In hexadecimal, with or without separators such as spaces, colons, `%` and `\\x`.
-* In base64 or base64url, alone or within more, such as `user:secret`. Characters that hold bits of the secret belong to
-  it, also those that it shares with the bytes around it.
+* In base64 or base64url, alone or within more, such as `user:secret`. Characters that hold bits of
+  the secret belong to it, also those that it shares with the bytes around it.
 
-The expressions are valid both for Python and for pydantic's regular expressions, which are those of Rust. Their
-repetitions are bounded, so no text makes a search slow.
+The expressions are valid for Python and for pydantic, whose regular expressions are those of Rust.
+Their repetitions are bounded, so no text makes a search slow.
 """
 
 from __future__ import annotations
@@ -42,9 +43,8 @@ _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 def lines_of(secret: str) -> list[str]:
     """Return the lines of `secret`, such as a private key, which may be written one by one.
 
-    Short lines are joined with the next, and those of more than MAX_WINDOWS so that each has a 64th
-    of
-    the secret. The space around them is left out: what was read from a file ends in a line break.
+    Short lines are joined with the next; those of more than MAX_WINDOWS are joined so that each has
+    a 64th of the secret. White space around them is dropped: a file ends in a line break.
     """
     all_lines, lines = secret.split("\n"), [""]
     least = MIN_LINE_CHARACTERS if len(all_lines) <= MAX_WINDOWS else len(secret) // MAX_WINDOWS

@@ -107,8 +107,8 @@ class ThreadPool:
         return SessionThread(self.report, runs_loop=runs_loop, main=main)
 
     def take_back(self, thread: SessionThread) -> None:
-        """Take a thread back, and keep as many idle ones as are in use: sessions often end and start
-        together."""
+        """Take a thread back. As many idle ones are kept as are in use: sessions often end and
+        start together."""
         self._lent -= 1
         thread.clean()
         free = self._free_sessions[thread.runs_loop]

@@ -283,7 +283,7 @@ class _Postgresql:
                 progress(min(partial.stat().st_size, size), size)
 
     def check(self, file: Path) -> None:
-        """Read the whole file, as its list of contents is only at its beginning. Raises: Damaged."""
+        """Read the whole file: its list of contents is at its beginning. Raises: Damaged."""
         try:
             with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
                 process.wait()

@@ -89,41 +89,37 @@ def check_blocks() -> Iterator[DoctorProblem]:
     """Compare the number of episodes in the blocks of each scope with the episodes up to the last
     block."""
     blocks = CurveBlock.objects.filter(level=0).order_by().values_list("scope", "scope_id")
-    stored, recorded = dict[Scope, int](), dict[Scope, int]()
+    sums, counts = dict[Scope, int](), dict[Scope, int]()
     for scope, pk, episodes, last in blocks.annotate(n=Sum("episodes"), last=Max("last_end")):
-        stored[scope, pk] = episodes
-        recorded[scope, pk] = _ended(last).filter(**{scope: pk}).count()
-    yield from _differences("Curves do not match the episodes", stored, recorded)
+        sums[scope, pk] = episodes
+        counts[scope, pk] = _ended(last).filter(**{scope: pk}).count()
+    yield from _differences("Curves do not match the episodes", sums, counts)
 
 
 def check_spans() -> Iterator[DoctorProblem]:
     place = _progress_of("steps")
     spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
-    stored = {(scope, pk): episodes for scope, pk, episodes in spans}
+    sums = {(scope, pk): episodes for scope, pk, episodes in spans}
     episodes_with_step = _ended(place).filter(run_step__isnull=False)
-    recorded = {
-        (scope, pk): episodes_with_step.filter(**{scope: pk}).count() for scope, pk in stored
-    }
+    counts = {(scope, pk): episodes_with_step.filter(**{scope: pk}).count() for scope, pk in sums}
     if place == _progress_of("steps"):
-        yield from _differences(
-            "Curves by training step do not match the episodes", stored, recorded
-        )
+        yield from _differences("Curves by training step do not match the episodes", sums, counts)
 
 
 def check_activity() -> Iterator[DoctorProblem]:
     days = Activity.objects.filter(period=86400)
-    stored = _by("environment", days, Sum("episodes"))
-    recorded = _by("environment", _ended(_progress_of("activity")), Count("pk"))
-    yield from _differences("Activity does not match the episodes", stored, recorded)
+    sums = _by("environment", days, Sum("episodes"))
+    counts = _by("environment", _ended(_progress_of("activity")), Count("pk"))
+    yield from _differences("Activity does not match the episodes", sums, counts)
 
 
 def check_run_tasks() -> Iterator[DoctorProblem]:
-    stored = _by("run", RunTask.objects.all(), Sum("attempts"))
+    sums = _by("run", RunTask.objects.all(), Sum("attempts"))
     rollouts = Episode.objects.rollouts().filter(
         run__isnull=False, end_number__lte=_progress_of("run_tasks")
     )
-    recorded = _by("run", rollouts, Count("pk"))
-    yield from _differences("Comparisons of runs do not match the rollouts", stored, recorded)
+    counts = _by("run", rollouts, Count("pk"))
+    yield from _differences("Comparisons of runs do not match the rollouts", sums, counts)
 
 
 def _ended(place: int) -> QuerySet[Episode]:
@@ -137,13 +133,13 @@ def _by(scope: str, rows: QuerySet[Any], amount: Aggregate) -> dict[Scope, int]:
 
 
 def _differences(
-    sentence: str, stored: Mapping[Scope, int], recorded: Mapping[Scope, int]
+    sentence: str, sums: Mapping[Scope, int], counts: Mapping[Scope, int]
 ) -> Iterator[DoctorProblem]:
     """Yield the problem that the counts of some scopes differ, if they do."""
     wrong = [
-        f"{scope} {pk} ({stored.get((scope, pk), 0):,} instead of {recorded.get((scope, pk), 0):,})"
-        for scope, pk in sorted(stored.keys() | recorded.keys())
-        if stored.get((scope, pk), 0) != recorded.get((scope, pk), 0)
+        f"{scope} {pk} ({sums.get((scope, pk), 0):,} instead of {counts.get((scope, pk), 0):,})"
+        for scope, pk in sorted(sums.keys() | counts.keys())
+        if sums.get((scope, pk), 0) != counts.get((scope, pk), 0)
     ]
     if wrong:
         yield DoctorProblem(f"{sentence}: {listing(wrong)}.", REBUILD)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from django.conf import settings
 
@@ -142,7 +142,7 @@ class ServeState:
     """What `manage.py reload` knows of a running `serve`."""
 
     pid: int
-    at: float
+    at: float = 0.0
     """When the servers were ready, or a reload was refused; seconds since the epoch. 0: they are
     starting."""
     problem: str = ""
@@ -170,30 +170,29 @@ class ServeState:
 def note_state(directory: Path, problem: str = "") -> None:
     """Note that the servers of this supervisor are ready, or that a reload was refused because of
     `problem`."""
-    _write(directory, time.time(), problem)
+    _note(directory, at=time.time(), problem=problem)
 
 
 def note_start(directory: Path) -> None:
     """Note that the servers of this supervisor are starting, unless others run there: then these
     will not get ready."""
     if read_state(directory) is None:
-        _write(directory, 0.0)
+        _note(directory)
 
 
 def note_reload(directory: Path) -> None:
     """Note that a reload begins."""
-    if (state := read_state(directory)) is not None:
-        replace(state, reload_began=time.time()).write(directory)
+    _note(directory, reload_began=time.time())
 
 
-def _write(directory: Path, at: float, problem: str = "") -> None:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = read_state(directory)
-    began = before.reload_began if before is not None and before.pid == os.getpid() else 0.0
-    state = ServeState(
-        os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began
-    )
-    state.write(directory)
+def _note(directory: Path, **changes: Any) -> None:
+    """Change what this supervisor has noted."""
+    state = read_state(directory)
+    if state is None or state.pid != os.getpid():
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = ServeState(os.getpid())
+    database, cluster = conf.database_name(), conf.cluster_address()
+    replace(state, database=database, cluster=cluster, **changes).write(directory)
 
 
 def read_state(directory: Path) -> ServeState | None:

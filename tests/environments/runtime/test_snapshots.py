@@ -158,6 +158,24 @@ async def test_it_says_why_there_is_no_snapshot(
         assert not any(b"t0p" in row.state for row in play.record.of(SnapshotTaken))
 
 
+class Operator:
+    """Gives every environment a secret."""
+
+    async def of(self, environment: str, owner: str) -> dict[str, str]:
+        return {"token": "t0p-secret"}
+
+
+async def test_a_snapshot_with_a_secret_of_the_operator_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Odd, "saved", b"a t0p-secret")
+    async with Play(Odd) as play:
+        play.service.give_secrets(Operator())
+        await play.open("s", can_return=True)
+        await play.answer("s", "add", number=1)
+        assert [row.state for row in play.record.of(SnapshotTaken)] == [b""]
+
+
 async def test_a_session_without_calls_needs_no_snapshot() -> None:
     async with going_on(SavingSeldom) as play:
         assert (await play.answer("s", "add", number=4)).text == "4"
