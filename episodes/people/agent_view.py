@@ -58,12 +58,7 @@ def _prompt(prompt: Any, key: Format) -> str:
         return _text(_shortened(prompt_as(prompt, key)))
     except Unrepresentable as error:
         return str(error)
-    except (
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):  # a recorded prompt may be any JSON
+    except (LookupError, TypeError, AttributeError, RecursionError):  # it may be any JSON
         return "This prompt can't be converted by clients."
 
 
@@ -76,11 +71,8 @@ def _tools(tools: list[Any], key: Format) -> str:
 
 def _text(value: Any) -> str:
     text = indented(value)
-    return (
-        text
-        if len(text) <= MAX_SHOWN_CHARACTERS
-        else f"{text[:MAX_SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
-    )
+    is_long = len(text) > MAX_SHOWN_CHARACTERS
+    return f"{text[:MAX_SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}" if is_long else text
 
 
 def _shortened(value: Any) -> Any:

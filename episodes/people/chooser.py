@@ -4,7 +4,6 @@ the player."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.database.storable import id_in
 from environments.filtering.addresses import flag_asked, takes
-from environments.models import Environment, Split, Task, Viewer
+from environments.models import Environment, Split, Task
 from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.people.player_identity import PlayerSeat, seated
@@ -84,17 +83,21 @@ def _page(
     more: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    environments = list(_environments(seat))
-    playable = [
-        environment
-        for environment in environments
-        if environment.is_enabled and not environment.unavailable
-    ]
-    chosen = next(
-        (environment for environment in environments if environment.name == choice.environment),
-        next(iter(playable or environments), None),
-    )
-    splits = _splits(seat, chosen)
+    served = Split.objects.seen_by(seat.viewer).filter(is_served=True).order_by("position", "name")
+    hosted = Environment.objects.seen_by(seat.viewer).filter(is_hosted=True)
+    if seat.invite is not None:
+        hosted = hosted.filter(pk=seat.invite.environment_id)
+    environments = list(hosted.prefetch_related(Prefetch("splits", queryset=served)))
+    playable = [row for row in environments if row.is_enabled and not row.unavailable]
+    matches = [row for row in environments if row.name == choice.environment]
+    environment = next(iter([*matches, *playable, *environments]), None)
+    splits, task = list[Split](), None
+    if environment is not None:
+        rows = environment.splits.all()
+        splits = [split for split in rows if seat.may_play(environment.name, split.name)]
+        if seat.guest is None:  # the page shows only its name, as agents don't see its fields
+            tasks = Task.objects.seen_by(seat.viewer).filter(environment=environment)
+            task = tasks.filter(pk=id_in(choice.task) or 0).first()
     running = list(_plays(seat).filter(episode__status="running")[:MAX_RUNNING_PLAYS])
     last = list(_plays(seat).filter(episode__status="ended")[:MAX_ENDED_PLAYS])
     name_tasks(play.episode for play in (*running, *last))
@@ -103,13 +106,13 @@ def _page(
         "once": secrets.token_hex(16),
         "choice": choice,
         "environments": environments,
-        "chosen": chosen,
+        "chosen": environment,
         "splits": splits,
         "split": next(
             (split for split in splits if split.name == choice.split), next(iter(splits), None)
         ),
-        "task": _task(choice, chosen, seat.viewer) if seat.guest is None else None,
-        "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
+        "task": task,
+        "is_always_blind": environment is not None and _is_always_blind(seat, environment.name),
         "running": running,
         "last": last,
         **(more or {}),
@@ -117,36 +120,6 @@ def _page(
     return render(request, "people/chooser.html", context, status=status)
 
 
-def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
-    splits = Split.objects.seen_by(seat.viewer).filter(is_served=True).order_by("position", "name")
-    rows = (
-        Environment.objects.seen_by(seat.viewer)
-        .filter(is_hosted=True)
-        .prefetch_related(Prefetch("splits", queryset=splits))
-    )
-    return rows.filter(pk=seat.invite.environment_id) if seat.invite else rows
-
-
-def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split]:
-    if environment is None:
-        return []
-    return [
-        split for split in environment.splits.all() if seat.may_play(environment.name, split.name)
-    ]
-
-
-def _task(choice: TaskChoice, environment: Environment | None, viewer: Viewer) -> Task | None:
-    """Return the task in the address. The page shows only its name, because agents do not see its
-    fields either."""
-    if environment is None:
-        return None
-    return (
-        Task.objects.seen_by(viewer)
-        .filter(pk=id_in(choice.task) or 0, environment=environment)
-        .first()
-    )
-
-
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:
-    related = ("episode__environment", "episode__split", "episode__task")
-    return Play.objects.filter(seat.plays).select_related(*related).order_by("-pk")
+    relations = ("episode__environment", "episode__split", "episode__task")
+    return Play.objects.filter(seat.plays).select_related(*relations).order_by("-pk")

@@ -4,12 +4,16 @@
 A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. A
 visitor who does not play the episode is refused before the socket opens.
 
-From the page: {"type": "call", "tool", "input" or "entry", "task_id", "anyway"}, {"type": "form", …}, {"type":
-"alive"},
-{"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time,
-form, here,
-ended, error; `live_play.py` sends most of them. "here" tests the connection and is answered with
-"here" on the loop, without a query; it does not keep the session from expiring. "alive" does.
+From the page:
+
+    {"type": "call", "tool", "task_id", "entry" of a form or "input", "anyway"}
+    {"type": "form", "id", "tool", "entry"}   see forms/form.py
+    {"type": "alive"}   the player is there; keeps the session from expiring
+    {"type": "here"}    tests the connection; answered on the loop, without a query
+    {"type": "leave"}   ends the episode
+
+To the page: state, ready, running, step, done, invalid, time, form, here, ended, error;
+`live_play.py` sends most of them.
 """
 
 from __future__ import annotations
@@ -48,8 +52,7 @@ log = structlog.get_logger(__name__)
 
 STRANGER, OVERFLOW, TRY_AGAIN = 4404, 4408, 1013
 """Codes with which a socket is closed: no access, too many unsent messages, and the server that has
-the play is
-gone."""
+the play is gone."""
 MAX_UNSENT = 1000
 """Messages that wait for one tab. The socket of a tab that reads none is closed; a living page
 connects again."""
@@ -104,7 +107,9 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MAX_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
         if self.play is not None:
-            await self.play.join(self, self.facts, _after(self.scope))
+            query = parse_qs(self.scope["query_string"].decode("latin-1"))
+            after = index_in(query.get("after", [""])[0])
+            await self.play.join(self, self.facts, -1 if after is None else after)
         else:
             self.enqueue(await readers().run(ending_of, self.facts.episode.pk))
 
@@ -269,12 +274,6 @@ def _facts_for(scope: dict[str, Any]) -> PlayFacts | None:
     if seat is None or access_problem(scope):
         return None
     return facts_of(scope["url_route"]["kwargs"]["pk"], seat)
-
-
-def _after(scope: dict[str, Any]) -> int:
-    text = parse_qs(scope["query_string"].decode("latin-1")).get("after", ["-1"])[0]
-    index = index_in(text)
-    return -1 if index is None else index
 
 
 def _parsed(text: str | None) -> Message:

@@ -67,11 +67,11 @@ class Tab(Protocol):
 @dataclass(frozen=True, slots=True)
 class RunningCall:
     call: Call
-    started: float
+    start: float
     """Value of time.monotonic() at the start."""
 
     def to_message(self) -> Message:
-        elapsed_ms = round((time.monotonic() - self.started) * 1000)
+        elapsed_ms = round((time.monotonic() - self.start) * 1000)
         return {"tool": self.call.tool, "task_id": self.call.task_id, "elapsed_ms": elapsed_ms}
 
 
@@ -289,12 +289,9 @@ class LivePlay:
         self._send({"type": "error", "message": words, "task_id": task_id})
 
     def _state(self, facts: PlayFacts) -> Message:
+        status = "running" if self.start_task.done() else "starting"
         return {
-            "status": "ended"
-            if self.is_over
-            else "running"
-            if self.start_task.done()
-            else "starting",
+            "status": "ended" if self.is_over else status,
             "running": [running_call.to_message() for running_call in self._running.values()],
             "elapsed_seconds": max(0.0, self._time.now() - facts.began - self._clock.paused),
             **self.figures(),
@@ -303,18 +300,15 @@ class LivePlay:
     def figures(self) -> Message:
         """Return the figures at the top of the page. A blind play's return is None."""
         is_blind = self._facts is None or self._facts.is_blind
+        remaining = 0.0
+        with contextlib.suppress(OrsError):  # it has ended
+            remaining = self._service.remaining_seconds(self.sid, self.owner)
         return {
-            "steps": self._steps.counted,
+            "steps": self._steps.count,
             "returned": None if is_blind else self._steps.so_far.value,
-            "remaining_seconds": self._remaining(),
+            "remaining_seconds": remaining,
             "time_left_seconds": self._clock.time_left,
         }
-
-    def _remaining(self) -> float:
-        try:
-            return self._service.remaining_seconds(self.sid, self.owner)
-        except OrsError:
-            return 0.0
 
     # --- recorded steps of a continued episode ----------------------------------------------------
 

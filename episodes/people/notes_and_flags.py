@@ -34,7 +34,11 @@ def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     episode, is_partial, problem = _episode(seat, pk), "HX-Request" in request.headers, ""
     if request.method == "POST":
         try:
-            _change(request, episode, seat.author)
+            if "delete" in request.POST:
+                remove_note(episode, seat.author, request.POST["delete"])
+            else:
+                text, index = request.POST.get("text", ""), request.POST.get("step", "")
+                add_note(episode, seat.author, text, index)
         except BadNote as error:
             problem = str(error)
         else:
@@ -52,14 +56,6 @@ def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     notes_shown = notes_of(episode, seat.author if seat.guest else None)
     context = {"episode": episode, "notes": notes_shown, "author": seat.author, "problem": problem}
     return render(request, "episodes/notes_list.html", context)
-
-
-def _change(request: HttpRequest, episode: Episode, author: str) -> None:
-    """Add or delete a note as the form says. Raises: BadNote."""
-    if "delete" in request.POST:
-        remove_note(episode, author, request.POST["delete"])
-    else:
-        add_note(episode, author, request.POST.get("text", ""), request.POST.get("step", ""))
 
 
 def _episode(seat: PlayerSeat, pk: int) -> Episode:
@@ -83,10 +79,9 @@ def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem
     showed."""
     task = _task(seat, pk)
-    episode, note = (
-        _episode_of_flag(seat, task, request.POST.get("episode", "")),
-        request.POST.get("note", ""),
-    )
+    note = request.POST.get("note", "")
+    episodes = Episode.objects.filter(pk=id_in(request.POST.get("episode", "")) or 0, task=task)
+    episode = (episodes.filter(play__guest=seat.guest) if seat.guest else episodes).first()
     context: dict[str, Any] = {"task": task, "episode": episode, "seat": seat}
     try:
         context["raised"] = flag(task, seat.author, note, episode.pk if episode else None)
@@ -107,23 +102,11 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    task = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
-    if (
-        task is not None
-        and seat.guest
-        and not task.episodes.filter(play__guest=seat.guest).exists()
-    ):
-        task = None
+    rows = Task.objects.seen_by(seat.viewer).filter(pk=pk)
+    task = (rows.filter(episodes__play__guest=seat.guest) if seat.guest else rows).first()
     if task is None:
         raise Http404(f"There is no task {pk} to report.")
     return task
-
-
-def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | None:
-    """Return the episode in which the problem showed; None if it has another task or the guest did
-    not play it."""
-    rows = Episode.objects.filter(pk=id_in(number) or 0, task=task)
-    return (rows.filter(play__guest=seat.guest) if seat.guest else rows).first()
 
 
 def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
@@ -131,16 +114,13 @@ def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     seat, episode, task = context["seat"], context["episode"], context["task"]
     place = ("player" if seat.guest else "episode", episode.pk) if episode else ("task", task.pk)
     links = [(reverse(place[0], args=[place[1]]), "Back")]
-    is_flag_raised = "raised" in context
+    is_sent = "raised" in context
     if seat.guest:
-        sentence = (
-            "Thank you. Somebody will look at the task." if is_flag_raised else context["problem"]
-        )
-        title = "Your report was sent" if is_flag_raised else "Your report wasn't sent"
+        title = "Your report was sent" if is_sent else "Your report wasn't sent"
+        thanks = "Thank you. Somebody will look at the task."
     else:
-        sentence = (
-            "Thanks. A curator will look at the task." if is_flag_raised else context["problem"]
-        )
-        title = "Flagged as broken" if is_flag_raised else "The task wasn't flagged"
+        title = "Flagged as broken" if is_sent else "The task wasn't flagged"
+        thanks = "Thanks. A curator will look at the task."
+    sentence = thanks if is_sent else context["problem"]
     context = {"title": title, "sentence": sentence, "links": links, "seat": seat}
-    return render(request, "orsweb/error_page.html", context, status=200 if is_flag_raised else 422)
+    return render(request, "orsweb/error_page.html", context, status=200 if is_sent else 422)

@@ -28,6 +28,7 @@ from episodes.transcript.peers import standings
 
 MAX_SHOWN_CHARACTERS = 4_000
 """Characters of one field that are shown."""
+_ENDS = {REVOKED: "Your link has ended", CLOSED: "The study is closed"}
 _RELATED = ("environment", "split", "task", "prompt", "tools")
 
 
@@ -84,17 +85,11 @@ def content_of(episode: Episode) -> dict[str, Any]:
     if is_plain(episode.play):
         return {}
     hidden_names = hidden_fields(episode.environment.name)
-    context = {
-        "is_told": episode.status != "running",
-        "spec": [],
-        "hidden_count": 0,
-        "is_hosted": hidden_names is not None,
-    }
-    if (
-        not context["is_told"]
-        or hidden_names is None
-        or not isinstance(json.loads(episode.task.spec), dict)
-    ):
+    is_over = episode.status != "running"
+    context = {"is_told": is_over, "spec": [], "hidden_count": 0}
+    context["is_hosted"] = hidden_names is not None
+    is_object = isinstance(json.loads(episode.task.spec), dict)
+    if not is_over or hidden_names is None or not is_object:
         return context
     fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
     visible_fields = [field for field in fields if field.label not in hidden_names]
@@ -120,6 +115,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
     definition = definition_of(environment)
     return_value = episode.returns[definition.return_]
     viewer = viewer_of(episode.play.user) if episode.play.user is not None else UNRESTRICTED
+    others = [] if is_plain(episode.play) else standings(episode.task_id, environment, viewer)
     return {
         "episode": episode,
         "environment": environment,
@@ -127,14 +123,10 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": definition.threshold,
         "returned": return_value,
         "is_success": definition.is_success(return_value),
-        "standings": []
-        if is_plain(episode.play)
-        else standings(episode.task_id, environment, viewer),
+        "standings": others,
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
         "once": secrets.token_hex(16),
         "deck": deck_of_play(episode.play),
-        "end": {REVOKED: "Your link has ended", CLOSED: "The study is closed"}.get(
-            episode.detail, ""
-        ),
+        "end": _ENDS.get(episode.detail, ""),
     }

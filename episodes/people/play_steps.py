@@ -53,7 +53,7 @@ class PlaySteps:
 
     last: int = -1
     """Index of the last step that was sent; -1 before the first."""
-    counted: int = 0
+    count: int = 0
     """Number of steps that ran; refused ones are not counted."""
     is_finished: bool = False
     so_far: ReturnSoFar = field(default_factory=ReturnSoFar)
@@ -90,8 +90,15 @@ class PlaySteps:
     ) -> tuple[PlaySteps, list[PlayStep]]:
         if not lines:
             return self, []
-        steps = [_play_step(facts, line, is_watched) for line in lines]
-        count = self.counted + sum(line.step.status != "refused" for line in lines)
+        steps = [
+            PlayStep(
+                line.step.index,
+                line.step.task_id,
+                card_html(facts, cards(facts, [line])[0]) if is_watched else "",
+            )
+            for line in lines
+        ]
+        count = self.count + sum(line.step.status != "refused" for line in lines)
         is_finished = self.is_finished or any(line.step.finished for line in lines)
         return PlaySteps(steps[-1].index, count, is_finished, so_far), steps
 
@@ -111,7 +118,13 @@ def steps_between(facts: PlayFacts, after: int, last: int) -> dict[str, Any]:
 
 
 def cards(facts: PlayFacts, lines: Iterable[StepLine]) -> list[Card]:
-    return cards_of(_without_rewards(line) if facts.is_blind else line for line in lines)
+    """Return the steps as cards, without their rewards while they have to be hidden."""
+    if facts.is_blind:
+        lines = list(lines)
+        for line in lines:
+            line.step.reward = None
+        lines = [replace(line, metadata="", components=[], raw="", running=None) for line in lines]
+    return cards_of(lines)
 
 
 def card_html(facts: PlayFacts, card: Card) -> str:
@@ -133,15 +146,12 @@ def step_context(facts: PlayFacts) -> dict[str, Any]:
 def ending_of(pk: int) -> dict[str, Any]:
     """Return the message about how the play ended, with the task's fields, which players see only
     then."""
-    related = ("environment", "split", "task", "play")
-    episode = Episode.objects.select_related(*related).get(pk=pk)
-    return {
-        "type": "ended",
-        "html": visible_html(render_to_string("people/outcome.html", outcome_of(episode))),
-        "content": ""
-        if is_plain(episode.play)
-        else visible_html(render_to_string("people/task_content.html", content_of(episode))),
-    }
+    relations = ("environment", "split", "task", "play")
+    episode = Episode.objects.select_related(*relations).get(pk=pk)
+    html, content = render_to_string("people/outcome.html", outcome_of(episode)), ""
+    if not is_plain(episode.play):
+        content = render_to_string("people/task_content.html", content_of(episode))
+    return {"type": "ended", "html": visible_html(html), "content": visible_html(content)}
 
 
 def save_pause(
@@ -150,13 +160,3 @@ def save_pause(
     """Note for how long the player of an episode was away before its latest call, or since when
     they are away."""
     Play.objects.filter(pk=pk).update(**{field: value})
-
-
-def _play_step(facts: PlayFacts, line: StepLine, is_watched: bool) -> PlayStep:
-    html = card_html(facts, cards(facts, [line])[0]) if is_watched else ""
-    return PlayStep(line.step.index, line.step.task_id, html)
-
-
-def _without_rewards(line: StepLine) -> StepLine:
-    line.step.reward = None
-    return replace(line, metadata="", components=[], raw="", running=None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from environments.authoring.callable_tools import callable_name
@@ -63,7 +64,7 @@ def _tool(tool: Object, provider: Format) -> Object:
     return {
         "type": "function",
         **facts,
-        "parameters": _with_items(_for_openai(_untitled(schema))) if schema else None,
+        "parameters": _for_openai(_untitled(schema)) if schema else None,
     }
 
 
@@ -91,36 +92,20 @@ def _for_openai(value: Any) -> Any:
         return value
     union = next((key for key in _UNIONS if value.get(key) and isinstance(value[key], list)), None)
     if union:
-        branch = _first_branch(value[union], skips_null=union == "anyOf")
+        branches = value[union]
+        if union == "anyOf":
+            branches = [branch for branch in branches if not _is_null(branch)] or branches
+        branch = branches[0]
         others = {key: inner for key, inner in value.items() if key != union}
         return _for_openai({**others, **branch} if isinstance(branch, dict) else branch)
     schema = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
-    return (
-        schema | {"items": {}}
-        if schema.get("type") == "array" and "items" not in schema
-        else schema
-    )
-
-
-def _first_branch(branches: Any, *, skips_null: bool) -> Any:
-    others = [
-        branch
-        for branch in branches
-        if not (isinstance(branch, dict) and branch.get("type") == "null")
-    ]
-    return others[0] if skips_null and others else branches[0]
-
-
-def _with_items(value: Any) -> Any:
-    """Return `value` with `items` in every array, including those whose type is one of several."""
-    if isinstance(value, list):
-        return [_with_items(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    schema = {key: _with_items(inner) for key, inner in value.items()}
     kind = schema.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
     return schema | {"items": {}} if is_array and "items" not in schema else schema
+
+
+def _is_null(branch: Any) -> bool:
+    return isinstance(branch, dict) and branch.get("type") == "null"
 
 
 # --- prompt ---------------------------------------------------------------------------------------
@@ -163,10 +148,9 @@ def _blocks(holder: Object) -> list[Object]:
     return [block for block in holder["blocks"] if block.get("type") in kinds_allowed]
 
 
-def _for_chat(messages: list[Object]) -> list[Object]:
-    return [
-        entry for message in messages for entry in _chat_entries(message["role"], _blocks(message))
-    ]
+def _for_openai_messages(messages: list[Object]) -> list[Object]:
+    entries = (_chat_entries(message["role"], _blocks(message)) for message in messages)
+    return list(chain.from_iterable(entries))
 
 
 def _chat_entries(role: str, blocks: list[Object]) -> Iterator[Object]:
@@ -190,15 +174,15 @@ def _chat_assistant(blocks: list[Object]) -> Object:
     reasoning = [block["text"] for block in blocks if block["type"] == "reasoning"]
     calls = [
         {
-            "id": one["id"],
+            "id": block["id"],
             "type": "function",
             "function": {
-                "name": _name(one["name"], "openai"),
-                "arguments": json.dumps(one["input"]),
+                "name": _name(block["name"], "openai"),
+                "arguments": json.dumps(block["input"]),
             },
         }
-        for one in blocks
-        if one["type"] == "tool_call"
+        for block in blocks
+        if block["type"] == "tool_call"
     ]
     entry: Object = {
         "role": "assistant",
@@ -211,16 +195,15 @@ def _chat_assistant(blocks: list[Object]) -> Object:
 def _chat_content(blocks: list[Object]) -> Any:
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return blocks[0]["text"]
-    return [_chat_part(block) for block in blocks]
-
-
-def _chat_part(block: Object) -> Object:
-    if block["type"] == "text":
-        return {"type": "text", "text": block["text"]}
-    return {
-        "type": "image_url",
-        "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"},
-    }
+    return [
+        {"type": "text", "text": block["text"]}
+        if block["type"] == "text"
+        else {
+            "type": "image_url",
+            "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"},
+        }
+        for block in blocks
+    ]
 
 
 def _for_anthropic(messages: list[Object]) -> Object:
@@ -261,10 +244,10 @@ def _anthropic_part(block: Object) -> Object:
 
 def _for_gemini(messages: list[Object]) -> Object:
     calls = {
-        one["id"]: one["name"]
-        for each in messages
-        for one in _blocks(each)
-        if one["type"] == "tool_call"
+        block["id"]: block["name"]
+        for message in messages
+        for block in _blocks(message)
+        if block["type"] == "tool_call"
     }
     system, others = _system(messages, "google")
     contents = [
@@ -301,10 +284,10 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
 
 
 def _result_text(block: Object, provider: str) -> str:
-    inner = _blocks(block)
-    if any(one["type"] == "image" for one in inner):
+    parts = _blocks(block)
+    if any(part["type"] == "image" for part in parts):
         raise Unrepresentable(f"The format of {provider} doesn't support images in tool results.")
-    return "\n".join(one["text"] for one in inner)
+    return "\n".join(part["text"] for part in parts)
 
 
 def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Object]]:
@@ -322,5 +305,7 @@ def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Obj
 
 
 _CONVERSATIONS: Mapping[Format, Callable[[list[Object]], Any]] = {
-    **{"openai": _for_chat, "anthropic": _for_anthropic, "google": _for_gemini},
+    "openai": _for_openai_messages,
+    "anthropic": _for_anthropic,
+    "google": _for_gemini,
 }

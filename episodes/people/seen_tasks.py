@@ -87,8 +87,8 @@ def _write(sight: Sight) -> None:
         if sight.task
         else Task.objects.filter(episodes__in=sight.episodes)
     )
-    seen = SeenTask.objects.filter(user=sight.user)
-    new = rows.exclude(pk__in=seen.values("task")).values_list("pk", flat=True).distinct()
+    earlier = SeenTask.objects.filter(user=sight.user)
+    new = rows.exclude(pk__in=earlier.values("task")).values_list("pk", flat=True).distinct()
     tasks = [SeenTask(user_id=sight.user, task_id=pk) for pk in new]
     if not tasks:
         return
@@ -114,13 +114,13 @@ class SeenTaskMiddleware:
         response = self._get_response(request)
         match = request.resolver_match
         if response.status_code == 200 and match is not None:
-            task, episodes = _shown(request, match.view_name, match.kwargs)
+            task, episodes = _tasks_of_page(request, match.view_name, match.kwargs)
             if (task or episodes) and request.user.is_authenticated:
                 _seen_tasks.take(Sight(request.user.pk, task, tuple(episodes)))
         return response
 
 
-def _shown(
+def _tasks_of_page(
     request: HttpRequest, page: str, arguments: dict[str, object]
 ) -> tuple[int | None, Sequence[int]]:
     """Return the task or the episodes that a page shows."""
@@ -134,5 +134,5 @@ def _shown(
             id_in(text.strip())
             for text in request.GET.get("episodes", "").split(",")[:MAX_COMPARED]
         )
-        return None, [found for found in ids if found is not None]
+        return None, [episode for episode in ids if episode is not None]
     return None, ()

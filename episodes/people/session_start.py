@@ -54,11 +54,8 @@ def session_id(seat: PlayerSeat, once: str) -> str:
     another later.
     """
     sid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{seat.owner} {once}") if once else uuid.uuid4())
-    return (
-        str(uuid.uuid4())
-        if Episode.objects.filter(session_id=sid, status="ended").exists()
-        else sid
-    )
+    has_ended = Episode.objects.filter(session_id=sid, status="ended").exists()
+    return str(uuid.uuid4()) if has_ended else sid
 
 
 def start_play(
@@ -94,9 +91,8 @@ def start_play(
     except OrsError as error:
         raise NotStarted(_sentence(error)) from error
     if is_ready:
-        _await_record(
-            request.sid, prompt__isnull=False
-        )  # otherwise the page would show that the session is still starting
+        # otherwise the page would show that the session is still starting
+        _await_record(request.sid, prompt__isnull=False)
     play = _save_play(seat, request, is_blind, continues)
     if play is None:
         raise NotStarted("The session was not recorded in time. Try again in a moment.")
@@ -124,48 +120,37 @@ def _save_play(
     episode = _await_record(request.sid)
     if episode is None:
         return None
-    is_repeat = _has_played(seat, episode) or _has_seen(seat, episode)
-    parent, step = (continues.parent, continues.step) if continues else (None, None)
     facts = {
         "user_id": seat.user_id,
         "guest": seat.guest,
         "is_blind": is_blind,
-        "is_repeat": is_repeat,
+        "is_repeat": _is_repeat(seat, episode),
+        "counts_left": None if seat.study is None else seat.study.counts_left,
+        "parent": continues.parent if continues else None,
+        "parent_step": continues.step if continues else None,
     }
-    facts["counts_left"] = None if seat.study is None else seat.study.counts_left
     if seat.guest is not None:
         seat.guest.refresh_from_db(fields=["excluded"])  # the start may have taken long
         facts["is_excluded"] = seat.guest.excluded is not None
-    return Play.objects.get_or_create(
-        episode=episode, defaults={**facts, "parent": parent, "parent_step": step}
-    )[0]
+    play, _ = Play.objects.get_or_create(episode=episode, defaults=facts)
+    return play
 
 
-def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
-    """Return whether the person has played the task of `episode` before, so that this is no first
-    attempt. One query.
+def _is_repeat(seat: PlayerSeat, episode: Episode) -> bool:
+    """Return whether this is no first attempt: the person has played the task of `episode`, or seen
+    it on a page, before. Two queries at most.
 
     Guests see no content of a task, so an episode without a call, or one that the server failed,
     tells them nothing.
     """
-    person = (
-        {"guest": seat.guest} if seat.guest is not None else {"user": seat.user_id, "guest": None}
-    )
-    earlier = Play.objects.filter(**person, episode__task=episode.task_id, episode__lt=episode.pk)
+    earlier = Play.objects.filter(episode__task=episode.task_id, episode__lt=episode.pk)
+    if seat.guest is None:
+        has_seen = SeenTask.objects.filter(user=seat.user_id, task=episode.task_id)
+        return earlier.filter(user=seat.user_id, guest=None).exists() or has_seen.exists()
+    earlier = earlier.filter(guest=seat.guest)
     if seat.study is not None:
         return earlier.filter(USES_ATTEMPT).exists()
-    if seat.guest is not None:
-        earlier = earlier.exclude(episode__is_probe=True).exclude(episode__cause__in=FAILURES)
-    return earlier.exists()
-
-
-def _has_seen(seat: PlayerSeat, episode: Episode) -> bool:
-    """Return whether the person has seen the task of `episode` on a page, which guests can't. One
-    query."""
-    return (
-        seat.guest is None
-        and SeenTask.objects.filter(user=seat.user_id, task=episode.task_id).exists()
-    )
+    return earlier.exclude(episode__is_probe=True).exclude(episode__cause__in=FAILURES).exists()
 
 
 def _await_record(sid: str, **conditions: object) -> Episode | None:

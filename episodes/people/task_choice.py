@@ -242,20 +242,16 @@ def _pasted(text: str, environment: Environment) -> Any:
         raise BadChoice("spec", f"This JSON can't be used: {json_problem(error)}.") from error
     if value is None:
         raise BadChoice("spec", "A task can't be null. Paste its content as JSON, such as {}.")
-    if not isinstance(value, dict) and _takes_objects(environment):
+    # tasks are JSON objects, as the protocol says, unless the class declares another type
+    schema = json.loads(environment.task_schema or "{}")
+    needs_object = not isinstance(schema, dict) or schema.get("type", "object") == "object"
+    if needs_object and not isinstance(value, dict):
         description = f"{kind_name(value)}, {preview(value)}"
         raise BadChoice(
             "spec",
             f"A task of {environment.name} is a JSON object, such as {{}}; this is {description}.",
         )
     return value
-
-
-def _takes_objects(environment: Environment) -> bool:
-    """Return whether tasks have to be JSON objects, as the protocol says. A class can declare
-    another type."""
-    schema = json.loads(environment.task_schema or "{}")
-    return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
 def _task(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Task:

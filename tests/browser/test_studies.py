@@ -123,7 +123,7 @@ def test_a_second_tab_says_how_the_clock_stands(page: Page, guests: list[Page]) 
     )
     guest.get_by_role("link", name="Pause").click()
     for tab in (guest, second):
-        expect(tab.locator("[data-waiting]")).to_contain_text("The clock stands still")
+        expect(tab.locator("[data-waiting]")).to_contain_text("The clock is paused")
     guest.get_by_role("link", name="Continue").click()
     expect(second.locator("[data-waiting]")).to_contain_text(
         "open on another page, so the clock runs"

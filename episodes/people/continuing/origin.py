@@ -25,8 +25,7 @@ NOT_RECORDED = '{"not recorded":'
 
 
 class CannotContinue(Exception):
-    """The episode can't be continued from that step. `instead` is the last step from which it
-    can."""
+    """The episode can't be continued from that step; it can from the step `instead`."""
 
     def __init__(self, sentence: str, instead: int | None = None) -> None:
         super().__init__(sentence)
@@ -41,7 +40,7 @@ class Origin:
     """The episode with its environment and task."""
     step: int
     """Index of the last step that is run again."""
-    masked: list[int]
+    steps_with_stars: list[int]
     """Steps up to `step` whose input has stars in the place of a possible secret."""
 
     @property
@@ -97,47 +96,29 @@ def _check_playable(episode: Episode) -> None:
         raise CannotContinue(f"{environment.name} is no longer hosted here. To continue, {how}")
     if sentence := why_unplayable(environment):
         raise CannotContinue(sentence)
-    if STARS in episode.task.spec or json.loads(episode.task.spec) is None:
+    has_stars = STARS in episode.task.spec
+    if has_stars or json.loads(episode.task.spec) is None:
+        why = "a secret in it was replaced by stars" if has_stars else "it is null"
         raise CannotContinue(
-            "This task wasn't recorded as it was played: "
-            + (
-                "a secret in it was replaced by stars"
-                if STARS in episode.task.spec
-                else "it is null"
-            )
-            + ". Play a task of the same split instead."
+            f"This task wasn't recorded as it was played: {why}. Play a task of the same split "
+            "instead."
         )
 
 
 def _check_steps(episode: Episode, step: int) -> None:
     steps = episode.steps.filter(index__lte=step).order_by("index")
-    end = steps.filter(finished=True).values_list("index", flat=True).first()
-    if end is not None:
-        instead = (
-            "Start the task again instead."
-            if end == 0
-            else f"Continue from step {end - 1} instead."
-        )
-        raise CannotContinue(
-            f"Step {end} ended the episode, so nothing can follow it. {instead}", _before(end)
-        )
-    missing_outputs = (
-        steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
+    obstacles = (
+        (steps.filter(finished=True), "Step {} ended the episode, so nothing can follow it."),
+        (
+            steps.filter(input__startswith=NOT_RECORDED),
+            "The input of step {} couldn't be recorded, so the step can't be run again.",
+        ),
     )
-    if missing_outputs is not None:
-        raise CannotContinue(
-            f"The input of step {missing_outputs} couldn't be recorded, so the step can't be run again. "
-            + (
-                f"Continue from step {missing_outputs - 1} instead."
-                if missing_outputs
-                else "Start the task again instead."
-            ),
-            _before(missing_outputs),
-        )
-
-
-def _before(index: int) -> int | None:
-    return index - 1 if index else None
+    for rows, sentence in obstacles:
+        index = rows.values_list("index", flat=True).first()
+        if index is not None:
+            way = f"Continue from step {index - 1} instead." if index else "Start the task again."
+            raise CannotContinue(f"{sentence.format(index)} {way}", index - 1 if index else None)
 
 
 def _masked(episode: Episode, step: int) -> list[int]:
@@ -147,5 +128,5 @@ def _masked(episode: Episode, step: int) -> list[int]:
         "index", flat=True
     )
     large = rows.filter(input_blob__isnull=False).select_related("input_blob")
-    indexes = {one.index for one in large.iterator(50) if STARS in one.input_json}
+    indexes = {row.index for row in large.iterator(50) if STARS in row.input_json}
     return sorted({*short, *indexes})

@@ -60,16 +60,20 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
         origin = origin_of(parent, index)
     except CannotContinue as refusal:
         return render(request, "people/continue.html", {**context, "refusal": refusal}, status=422)
-    if not is_question and (not origin.masked or request.POST.get("stars") == "on"):
+    if not is_question and (not origin.steps_with_stars or request.POST.get("stars") == "on"):
         try:
             return redirect(*_start(request, seat, origin))
         except NotStarted as error:
             context["failed"] = error
+    view = TranscriptView(1, parent.environment.default_return, MAX_SHOWN_CHARACTERS)
+    line = line_of(parent, origin.step, view)
     context |= {
         "once": secrets.token_hex(16),
         "origin": origin,
         "wants_blind": request.POST.get("blind") == "on",
-        **_step(origin),
+        # the last step to repeat; the page hides its reward, because the play may be blind
+        "card": card_of(line) if line else None,
+        "definition": view.definition,
     }
     return render(request, "people/continue.html", context, status=200 if is_question else 422)
 
@@ -85,16 +89,6 @@ def _parent(seat: PlayerSeat, pk: int) -> Episode:
         )
     name_tasks([episode])
     return episode
-
-
-def _step(origin: Origin) -> dict[str, Any]:
-    """Return the last step to be run again, as recorded.
-
-    The page hides its reward, because the play may be blind.
-    """
-    view = TranscriptView(1, origin.episode.environment.default_return, MAX_SHOWN_CHARACTERS)
-    line = line_of(origin.episode, origin.step, view)
-    return {"card": card_of(line) if line else None, "definition": view.definition}
 
 
 def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str, int]:
@@ -140,9 +134,10 @@ def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         return elsewhere
     if request.method == "POST":
         return _choose(request, facts)
-    progress = progress_of(facts)
+    progress, is_partial = progress_of(facts), "HX-Request" in request.headers
     if progress is None or progress.state == "done":
-        return _to_player(request, pk)
+        address = reverse("player", args=[pk])
+        return HttpResponseClientRedirect(address) if is_partial else redirect(address)
     context = {
         "seat": seat,
         "play": facts.play,
@@ -150,7 +145,6 @@ def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         **step_context(facts),
         **_sides(facts, progress),
     }
-    is_partial = "HX-Request" in request.headers
     return render(
         request,
         "people/continue_progress_state.html" if is_partial else "people/continue_progress.html",
@@ -228,9 +222,3 @@ def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
             f"{reverse('episode', args=[facts.play.parent_id])}#step-{facts.play.parent_step}"
         )
     return redirect("play_again", facts.episode.pk)
-
-
-def _to_player(request: HttpRequest, pk: int) -> HttpResponse:
-    address = reverse("player", args=[pk])
-    is_partial = "HX-Request" in request.headers
-    return HttpResponseClientRedirect(address) if is_partial else HttpResponseRedirect(address)

@@ -181,17 +181,14 @@ async def run_steps(
 async def recorded_steps(episode: int, first: int, last: int) -> AsyncGenerator[Step, None]:
     """Yield the steps `first` to `last` of an episode, read in chunks."""
     while first <= last:
-        steps = await readers().run(_chunk, episode, first, last)
+        rows = Step.objects.filter(episode=episode, index__gte=first, index__lte=last)
+        rows = rows.order_by("index").select_related("input_blob", "output_blob")
+        steps: list[Step] = await readers().run(list, rows[:CHUNK_STEPS])
         if not steps:
             return
         for step in steps:
             yield step
         first = steps[-1].index + 1
-
-
-def _chunk(episode: int, first: int, last: int) -> list[Step]:
-    rows = Step.objects.filter(episode=episode, index__gte=first, index__lte=last).order_by("index")
-    return list(rows.select_related("input_blob", "output_blob")[:CHUNK_STEPS])
 
 
 def _compared(then: Step, sid: str, task_id: str) -> RerunStep:

@@ -3,9 +3,9 @@
 An entry is what the page sends: the text of each field by name, or one text with the whole input as
 JSON. Numbers stay texts until the server reads them, because JavaScript would rewrite some.
 
-    {"type": "form", "id": 7, "tool": "move"}                          -> "html"
-    {"type": "form", "id": 7, "tool": "move", "entry": {"speed": "2"}}    -> "entry": the input as JSON
-    {"type": "form", "id": 7, "tool": "move", "entry": "{\"speed\": 2}"}  -> "entry": a text a field
+    {"type": "form", "id": 7, "tool": "move"}                           -> "html"
+    {"type": "form", "id": 7, "tool": "move", "entry": {"speed": "2"}}  -> "entry": the input as JSON
+    {"type": "form", "id": 7, "tool": "move", "entry": '{"speed": 2}'}  -> "entry": a text per field
 
 The answer has the `id` of the message, and instead of the above it can have "errors", a list of
 {"path", "message"}, or "error", a sentence.
@@ -116,7 +116,7 @@ def html_of(name: str, schema: Any, *, is_plain: bool) -> str:
     context = {
         "takes_input": schema is not None,
         "fields": fields,
-        "folded": more,
+        "more": more,
         "is_plain": is_plain,
         "prefix": f"form-{prefix}",
     }

@@ -187,24 +187,14 @@ def _chooser(invite: Invite) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InvitedGuest:
-    """A guest in the list of invites."""
-
-    name: str
-    label: str
-    """`key_label` of the guest's episodes."""
-    played: int
-    """Number of the guest's episodes with a tool call."""
-
-
-@dataclass(frozen=True, slots=True)
 class InviteLine:
     """An invite in the list of invites."""
 
     invite: Invite
     state: State
-    guests: Sequence[InvitedGuest]
-    played: int
+    guests: Sequence[Guest]
+    """Each with its number of `episodes` with a tool call."""
+    episodes: int
     """Number of episodes with a tool call of all guests together."""
 
 
@@ -292,10 +282,7 @@ def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
 
 def question_to_revoke(request: HttpRequest, invite: Invite, back: str) -> HttpResponse | None:
     """Return the page that asks whether to revoke a link; None if the form has the answer."""
-    sentence = (
-        "The link ends for good, and with it what people who entered by it are playing now. What "
-        "was played is kept."
-    )
+    sentence = "The link stops working, and tasks in progress end. What was played is kept."
     return question(request, f"Revoke “{invite.name}”?", sentence, "Revoke for good", back)
 
 
@@ -335,17 +322,11 @@ def _places(viewer: Viewer) -> Iterator[tuple[str, Any]]:
 
 def _lines(viewer: Viewer) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
-    plays = Count("plays", filter=Q(plays__episode__is_probe=False))
-    guests = Guest.objects.annotate(played=plays).order_by("pk")
-    rows = Invite.objects.filter(visible_environments(viewer), study=None).select_related(
-        "environment", "split"
-    )
-    rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
-    for invite in rows[:MAX_SHOWN]:
-        guest_lines = [
-            InvitedGuest(guest.name, guest.label, guest.played)  # type: ignore[attr-defined]
-            for guest in invite.guests.all()
-        ]
-        yield InviteLine(
-            invite, state_of(invite), guest_lines, sum(guest.played for guest in guest_lines)
-        )
+    with_call = Count("plays", filter=Q(plays__episode__is_probe=False))
+    guests = Guest.objects.annotate(episodes=with_call).order_by("pk")
+    rows = Invite.objects.filter(visible_environments(viewer), study=None)
+    rows = rows.select_related("environment", "split")
+    for invite in rows.prefetch_related(Prefetch("guests", queryset=guests))[:MAX_SHOWN]:
+        people: list[Any] = list(invite.guests.all())
+        episodes = sum(guest.episodes for guest in people)
+        yield InviteLine(invite, state_of(invite), people, episodes)

@@ -51,9 +51,8 @@ State = Literal["open", "expired", "revoked", "closed"]
 
 
 class InviteRefused(Exception):
-    """The link leads to no open invite; the message is for the visitor, `status` for the response,
-    and `title` for its page if not the link is at fault.
-    """
+    """The link leads to no open invite. The message is for the visitor, `status` for the response;
+    `title` is that of the page if something else than the link is at fault."""
 
     def __init__(self, sentence: str, status: int, title: str = "") -> None:
         super().__init__(sentence)
@@ -199,9 +198,8 @@ def _check_new(invite: Invite, name: str) -> None:
         alike = "" if other == name else f"{ALIKE} "
         raise ValueError(
             f"{name} has joined this study already. {alike}To go on, use the same browser, your "
-            "personal link, or the"
-            " link under “Continue on another device”. If you have none, ask the person who "
-            "invited you for a new one."
+            "personal link, or the link under “Continue on another device”. If you have none, ask "
+            "the person who invited you for a new one."
         )
     links = Invite.objects.filter(study=invite.study_id, is_personal=True).values_list(
         "name", flat=True
@@ -219,8 +217,7 @@ def listed_already(study: Study, names: Iterable[str]) -> str:
         if name not in links and (other := spellings.get(same_name(name))):
             return (
                 f"{name!r} is the same name as {other!r}, which has a personal link. {ALIKE} Enter "
-                f"{other!r} for a new "
-                "link of that person, or another name for another person."
+                f"{other!r} for a new link of that person, or another name for another person."
             )
     return ""
 

@@ -3,11 +3,9 @@
 A task is done by a guest once they have used up an attempt at it. Who gives a task up, or leaves it
 for longer than the study allows, has had an attempt, even without a tool call. An episode that
 ended because the server or the environment failed uses up none: the guest gets the task again.
-Where tasks are dealt out so that
-each gets k people, a place that somebody has left for an hour, or whose attempt does not count,
-goes to somebody else; so does that of a person who was excluded.
-Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study
-has contents.
+Where each task gets k people, a place that somebody has left for an hour, or whose attempt does not
+count, goes to somebody else; so does that of a person who was excluded. Quarantined tasks are not
+dealt out any longer. Edits change nothing, because the list of a study has contents.
 """
 
 from __future__ import annotations
@@ -37,11 +35,10 @@ USES_ATTEMPT = (
 )
 """Condition on the plays that use up an attempt."""
 FINISHES = Q(episode__cause="finished") | Q(episode__cause=RAN_OUT, episode__steps_count__gt=0)
-"""Condition on those of them that finish their task: to its end, or as far as its time allowed. Who
-waits until the time is over without a single step has not finished it.
-"""
+"""Condition on those of them that finish their task: to its end, or as far as its time allowed.
+Waiting until the time is over without a step does not finish it."""
 Outcome = Literal["completed", "incomplete", "no task"]
-"""What a person has come to who has nothing left to play; each has a code of its own."""
+"""The outcome for a person who has nothing left to play; each has a code of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class GuestDeck:
     dealt: tuple[int, ...]
     """Ids of the tasks that the guest was dealt and that are not quarantined, in the order of
     dealing."""
-    used: Counter[int]
+    attempts: Counter[int]
     """Attempts that the guest has used up, by task."""
     finished: int
     """Number of tasks that the guest has finished."""
@@ -71,7 +68,7 @@ class GuestDeck:
     @property
     def open(self) -> int | None:
         """The first task that the guest was dealt and has no attempt at."""
-        return next((task for task in self.dealt if not self.used[task]), None)
+        return next((task for task in self.dealt if not self.attempts[task]), None)
 
     @property
     def next(self) -> int | None:
@@ -87,12 +84,12 @@ class GuestDeck:
     @property
     def done(self) -> int:
         """Number of tasks at which the guest has used up an attempt."""
-        return sum(1 for count in self.used.values() if count)
+        return sum(1 for count in self.attempts.values() if count)
 
     @property
     def number(self) -> int:
         """Number of the task that the guest plays now or has just played, from 1."""
-        tasks = list(self.used)  # in the order in which they were done
+        tasks = list(self.attempts)  # in the order in which they were done
         task = self.last if self.running is None else self.playing
         return tasks.index(task) + 1 if task in tasks else self.done + 1
 
@@ -127,9 +124,8 @@ class GuestDeck:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the guest has come to; None as long as there is something to play, and if a closed
-        study has taken that away from a guest who had not finished enough.
-        """
+        """The outcome; None while there is something to play, and if a study was closed before the
+        guest had finished enough."""
         if self.running is not None:
             return None
         if self.next is not None:
@@ -151,7 +147,9 @@ class GuestDeck:
     @property
     def attempts_left(self) -> int:
         """Further attempts at the task that the guest has finished last."""
-        return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
+        return (
+            max(0, self.study.attempts - self.attempts[self.last]) if self.last is not None else 0
+        )
 
 
 def deck_of(guest: Guest) -> GuestDeck:
@@ -174,13 +172,13 @@ def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
     )
     for pk, task in DealtTask.objects.filter(guest__in=guests).values_list("guest", "task"):
         dealt_tasks[pk].append(task)
-    played = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
+    plays_by_end = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
     finishes = ExpressionWrapper(USES_ATTEMPT & FINISHES, BooleanField())
-    played = played.annotate(
+    plays_by_end = plays_by_end.annotate(
         uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()), finishes=finishes
     )
     names = ("pk", "episode__task", "episode__status", "uses_attempt", "finishes")
-    for pk, *values in played.values_list("guest", *names):
+    for pk, *values in plays_by_end.values_list("guest", *names):
         plays[pk].append(_PlayedTask(*values))
     people = {} if study.people_per_task is None else _people_by_task(study)
     for guest in guests:
@@ -219,7 +217,7 @@ def _deck(
         study=study,
         guest=guest,
         dealt=dealt,
-        used=Counter(attempts),
+        attempts=Counter(attempts),
         finished=len({play.task for play in plays if play.finishes}),
         running=None if running is None else running.episode,
         playing=playing,

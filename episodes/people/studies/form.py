@@ -17,7 +17,7 @@ from environments.display.visible import visible
 from environments.errors import OrsError
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter
-from environments.models import Split, Viewer
+from environments.models import Viewer
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
 from episodes.people.invites.rule import ALIKE, same_name
@@ -75,23 +75,26 @@ class StudyForm(forms.Form):
 
     def __init__(self, viewer: Viewer, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.splits = {
-            f"split/{suite.pk}": suite
-            for suite in splits_for_suites(viewer)
-            if not suite.is_generated
-        }
+        splits = [split for split in splits_for_suites(viewer) if not split.is_generated]
         members = members_for_studies(viewer)[:MAX_MEMBERS_OFFERED]
+        self.splits = {f"split/{split.pk}": split for split in splits}
         self.members: dict[str, SuiteMember] = {f"member/{member.pk}": member for member in members}
+        split_options = [
+            _option(key, f"{split.environment.name} / {split.name}", split.size)
+            for key, split in self.splits.items()
+        ]
+        member_options = [
+            _option(
+                key,
+                f"{member.version.suite.name} v{member.version.number}: {member.label}",
+                member.tasks_count,
+            )
+            for key, member in self.members.items()
+        ]
         field: Any = self.fields["tasks"]
         field.choices = [
-            (
-                "Splits, frozen as they are now",
-                [(key, _split_label(member)) for key, member in self.splits.items()],
-            ),
-            (
-                "Versions of suites",
-                [(key, _member_label(member)) for key, member in self.members.items()],
-            ),
+            ("Splits, frozen as they are now", split_options),
+            ("Versions of suites", member_options),
         ]
 
     def clean_name(self) -> str:
@@ -194,14 +197,5 @@ def study_new(request: HttpRequest) -> HttpResponse:
     return render(request, "people/study_form.html", context, status=422)
 
 
-def _split_label(split: Split) -> str:
-    return (
-        f"{split.environment.name} / {split.name} ({split.size:,} "
-        f"task{'' if split.size == 1 else 's'})"
-    )
-
-
-def _member_label(member: SuiteMember) -> str:
-    version, count = member.version, member.tasks_count
-    label = f"{version.suite.name} v{version.number}: {member.label}"
-    return f"{label} ({count:,} task{'' if count == 1 else 's'})"
+def _option(key: str, name: str, count: int) -> tuple[str, str]:
+    return key, f"{name} ({count:,} task{'' if count == 1 else 's'})"

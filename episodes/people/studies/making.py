@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from django.db import transaction
@@ -142,22 +141,19 @@ def _save(study: Study, member: SuiteMember) -> None:
 def _numbers(text: str, count: int) -> list[int]:
     """Return the numbers in a text such as `0, 3, 5-9`, in order. Raises: StudyRefused."""
     numbers = set[int]()
-    for low, high in _ranges(text):
+    for part in text.replace("\u2013", "-").split(","):
+        characters = "".join(part.split())
+        if not characters:
+            continue
+        match = _RANGE.fullmatch(characters)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if high < low:
+            raise StudyRefused(
+                f"{part.strip()[:40]!r} is no number or range of tasks. Write them as 0, 3, 5-9."
+            )
         if high >= count:
             raise StudyRefused(
                 f"There is no task {high}; the split has tasks 0 to {count - 1} now."
             )
         numbers.update(range(low, high + 1))
     return sorted(numbers)
-
-
-def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    for part in text.replace("\u2013", "-").split(","):
-        if not (written := "".join(part.split())):
-            continue
-        match = _RANGE.fullmatch(written)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise StudyRefused(
-                f"{part.strip()[:40]!r} is no number or range of tasks. Write them as 0, 3, 5-9."
-            )
-        yield int(match[1]), int(match[2] or match[1])

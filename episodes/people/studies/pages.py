@@ -45,7 +45,6 @@ from episodes.people.studies.making import studies_seen
 from episodes.people.studies.results import (
     MAX_REASON_CHARACTERS,
     StudyPlay,
-    StudyResults,
     exclude,
     include,
     plays_of,
@@ -59,21 +58,26 @@ MAX_LINKS = 500
 """Personal links that one form makes."""
 MAX_DAYS = 365
 COLUMNS = (
-    *(
-        "study",
-        "person",
-        "guest",
-        "link",
-        "task",
-        "task_id",
-        "attempt",
-        "counts",
-        "episode",
-        "status",
-        "cause",
-        "return",
-    ),
-    *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind", "excluded"),
+    "study",
+    "person",
+    "guest",
+    "link",
+    "task",
+    "task_id",
+    "attempt",
+    "counts",
+    "episode",
+    "status",
+    "cause",
+    "return",
+    "success",
+    "steps",
+    "seconds",
+    "paused_seconds",
+    "started",
+    "ended",
+    "blind",
+    "excluded",
 )
 
 
@@ -141,7 +145,7 @@ def study_csv(request: HttpRequest, name: str) -> HttpResponse:
     """Return every episode of a study as CSV, one a line. Raises: Http404."""
     study = _study(request, name)
     security_log.note("exported", f"study {study.name}")
-    lines = [csv_line(COLUMNS), *_lines(study)]
+    lines = [csv_line(COLUMNS), *map(_line, plays_of(study))]
     return _file(f"{study.name}.csv", "".join(lines))
 
 
@@ -208,10 +212,7 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
     """End all links of a study for good, after a question. Raises: Http404."""
     study = _study(request, name)
-    sentence = (
-        "All links end for good, and with them the tasks that people are playing now. What was "
-        "played is kept."
-    )
+    sentence = "All links stop working, and tasks in progress end. What was played is kept."
     back = reverse("study", args=[study.name])
     if asking := question(request, "Close this study?", sentence, "Close for good", back):
         return asking
@@ -270,12 +271,15 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     results = results_of(study)
+    per_person = None if study.people_per_task else results.tasks  # dealt out without a limit
+    if study.tasks_per_person:
+        per_person = min(study.tasks_per_person, results.tasks)
     links = study.invites.annotate(people=Count("guests"))[:MAX_LINKS]
     context = {
         "study": study,
         "results": results,
         "wanted": study.people_per_task,
-        "per_person": _per_person(study, results),
+        "per_person": per_person,
         "limit": None if study.limit_seconds is None else study.limit_seconds / 60,
         "pause": study.pause_seconds / 60,
         "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
@@ -286,7 +290,8 @@ def _page(
         "has_keys": conf.has_keys(),
         "texts": list(_texts(study)),
         "episodes": f"{reverse('episodes')}?{urlencode({'study': study.name})}",
-        **_shares(results),
+        "counted": len(results.counted),
+        "played": sum(bool(play.attempt) for play in results.plays),
         **(more or {}),
     }
     return render(request, "people/study.html", context, status=status)
@@ -303,26 +308,12 @@ def _texts(study: Study) -> Iterator[tuple[str, str]]:
             yield title, rendered(text, "markdown")
     codes = (
         ("Completion code", study.completion_code),
-        ("Code for who finished fewer tasks", study.incomplete_code),
-        ("Code for whom no task was left", study.no_task_code),
+        ("Code for people who finished fewer tasks", study.incomplete_code),
+        ("Code for people for whom no task was left", study.no_task_code),
     )
     for title, code in codes:
         if code:
             yield title, format_html('<pre class="code">{}</pre>', code)
-
-
-def _per_person(study: Study, results: StudyResults) -> int | None:
-    """Return how many tasks a person gets; None where they are dealt out without a limit."""
-    if study.tasks_per_person:
-        return min(study.tasks_per_person, results.tasks)
-    return None if study.people_per_task else results.tasks
-
-
-def _shares(results: StudyResults) -> dict[str, Any]:
-    return {
-        "counted": len(results.counted),
-        "played": sum(bool(play.attempt) for play in results.plays),
-    }
 
 
 def _invite(study: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
@@ -340,36 +331,32 @@ def _link(request: HttpRequest, token: str) -> str:
     return request.build_absolute_uri(reverse("invite", args=[token]))
 
 
-def _lines(study: Study) -> Iterator[str]:
-    for row in plays_of(study):
-        yield csv_line(_cells(study, row))
-
-
-def _cells(study: Study, row: StudyPlay) -> list[Any]:
+def _line(row: StudyPlay) -> str:
+    """Return the line of an episode, with a cell for each of COLUMNS."""
     episode, guest = row.episode, row.play.guest
-    return [
-        *(
-            (study.name, guest.name, guest.pk, guest.invite.name)
-            if guest
-            else (study.name, "", "", "")
-        ),
-        *(
-            row.number,
-            episode.task_id,
-            row.attempt or None,
-            "yes" if row.counts else "no",
-            episode.pk,
-        ),
-        *(
-            episode.status,
-            episode.cause,
-            row.return_,
-            {True: "yes", False: "no", None: ""}[row.is_success],
-        ),
-        *(episode.steps_count, row.seconds, row.play.paused_seconds),
-        *(_time(episode.created), _time(episode.ended)),
-        *("yes" if row.play.is_blind else "no", guest.exclusion if guest else ""),
-    ]
+    cells = (
+        row.study.name,
+        guest.name if guest else "",
+        guest.pk if guest else "",
+        guest.invite.name if guest else "",
+        row.number,
+        episode.task_id,
+        row.attempt or None,
+        "yes" if row.counts else "no",
+        episode.pk,
+        episode.status,
+        episode.cause,
+        row.return_,
+        {True: "yes", False: "no", None: ""}[row.is_success],
+        episode.steps_count,
+        row.seconds,
+        row.play.paused_seconds,
+        _time(episode.created),
+        _time(episode.ended),
+        "yes" if row.play.is_blind else "no",
+        guest.exclusion if guest else "",
+    )
+    return csv_line(cells)
 
 
 def _file(name: str, text: str) -> HttpResponse:

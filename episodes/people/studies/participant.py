@@ -65,17 +65,11 @@ def study_home(request: HttpRequest) -> HttpResponse:
 
 @seated
 def _unfinished(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
-    guest = _guest(seat)
-    return _elsewhere(request, guest) or _page(request, deck_of(guest))
-
-
-def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
-    """Fetch the page from the server that plays the running task; None if that is this server."""
-    if not conf.is_one_of_several() or (running := deck_of(guest).running) is None:
-        return None
-    return remote_page(
-        request, Episode.objects.values_list("session_id", flat=True).get(pk=running)
-    )
+    deck, page = deck_of(_guest(seat)), None
+    if deck.running is not None and conf.is_one_of_several():
+        sid = Episode.objects.values_list("session_id", flat=True).get(pk=deck.running)
+        page = remote_page(request, sid)  # of the server that plays the task
+    return page or _page(request, deck)
 
 
 @require_POST
@@ -188,16 +182,21 @@ def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> Ses
 def _page(
     request: HttpRequest, deck: GuestDeck, more: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
-    guest = deck.guest
+    guest, study = deck.guest, deck.study
+    texts = {
+        "instructions": study.instructions,
+        "consent": study.consent,
+        "completion": study.completion,
+    }
     link = reverse("study_return", args=[signing.dumps(guest.pk, salt=RETURN_SALT)])
     context = {
         "deck": deck,
         "waiting": None if deck.running is None else _waiting(deck.running, guest.label),
-        "study": deck.study,
+        "study": study,
         "idle_minutes": settings.ORSWEB_SESSION_TIMEOUT / 60,
         "is_new": guest.consented is None,
         "left": "" if deck.running is not None else _how_the_last_was_left(guest),
-        **_texts(deck),
+        **{name: rendered(text, "markdown") if text else "" for name, text in texts.items()},
         "return_link": request.build_absolute_uri(link),
         **(more or {}),
     }
@@ -236,11 +235,3 @@ def _how_the_last_was_left(guest: Guest) -> str:
     if last.cause == LEFT and last.detail:
         return "Your last task has ended, because you were away for too long."
     return "The time for your last task is over." if last.cause == RAN_OUT else ""
-
-
-def _texts(deck: GuestDeck) -> dict[str, Any]:
-    names = ("instructions", "consent", "completion")
-    return {
-        name: rendered(text, "markdown") if (text := getattr(deck.study, name)) else ""
-        for name in names
-    }

@@ -380,7 +380,7 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task(short_pauses:
                 )
             page = (await browser.get("/play/study/")).text
             assert re.search(
-                "The clock stands still. Your task is kept for <b [^>]*>(1 h 00 min|59 min 5. s)<",
+                "The clock is paused. Your task is kept for <b [^>]*>(1 h 00 min|59 min 5. s)<",
                 page,
             )
             assert "has ended" not in page
