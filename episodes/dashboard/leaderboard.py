@@ -3,7 +3,7 @@ a row for people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -33,7 +33,18 @@ from episodes.transfer.csv_lines import (
 SORTS = ("mean", "success", "n", "coverage", "key")
 _FIGURES = {"coverage": "tasks_share"}
 """Names of columns in addresses and files -> attributes of a row, where they differ."""
-SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
+_COLUMNS = (
+    "n",
+    "mean",
+    "error",
+    "successes",
+    "success",
+    "success_low",
+    "success_high",
+    "tasks",
+    "coverage",
+)
+MAIN_K = (1, 2, 4, 8, 16, 32, 64)
 _WHISKER = 120
 """Width of the drawn interval of a success rate, in pixels."""
 
@@ -47,7 +58,10 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     sort = given(request.GET, "sort", chosen(SORTS)) or "mean"
     is_csv = given(request.GET, "format", chosen(("csv",))) is not None
     leaderboard = LeaderboardQuery.parse(request.GET, environment, viewer_of(request.user)).result()
-    rows = _sorted(leaderboard.rows, sort)
+    figure = _FIGURES.get(sort, sort)
+    rows = sorted(leaderboard.rows, key=lambda row: row.key)
+    if sort != "key":  # the best first
+        rows.sort(key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0)))
     if not is_csv:
         return render(request, "episodes/leaderboard.html", _context(leaderboard, rows, sort))
     file = f"leaderboard-{environment.name}.csv".replace('"', "")
@@ -56,26 +70,14 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
         **definition_header(leaderboard.definition),
         **coverage_header(row.coverage for row in rows),
     }
-    return HttpResponse(
-        _csv(leaderboard, rows), content_type="text/csv; charset=utf-8", headers=headers
-    )
-
-
-def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
-    """Return the rows with the best first, or in alphabetical order for `sort` = "key"."""
-    if sort == "key":
-        return sorted(rows, key=lambda row: row.key)
-    figure = _FIGURES.get(sort, sort)
-    return sorted(
-        rows,
-        key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0), row.key),
-    )
+    lines = "".join(_lines(leaderboard, rows))
+    return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
     runs = Run.objects.filter(name__in=[row.key for row in rows if leaderboard.by == "run"])
     run_of = dict(runs.values_list("name", "pk"))
-    ks = [k for k in SHOWN_K if any(rate.k == k for row in rows for rate in row.passes)]
+    ks = [k for k in MAIN_K if any(rate.k == k for row in rows for rate in row.passes)]
     return {
         "board": leaderboard,
         "environment": leaderboard.environment,
@@ -85,8 +87,16 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
                 row,
                 _query(leaderboard, row, "attempt"),
                 _query(leaderboard, row),
-                _whisker(row),
-                _passes(row, ks),
+                {
+                    name: round(share * _WHISKER, 1)
+                    for name, share in (
+                        ("low", row.success_low),
+                        ("at", row.success),
+                        ("high", row.success_high),
+                    )
+                    if share is not None
+                },
+                [_rates(row).get(k) for k in ks],
                 run_of.get(row.key),
             )
             for row in rows
@@ -100,9 +110,9 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
     }
 
 
-def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
-    rates = {rate.k: rate for rate in row.passes}
-    return [rates.get(k) for k in ks]
+def _rates(row: LeaderboardRow) -> dict[int, Any]:
+    """Return pass@k of a row by k."""
+    return {rate.k: rate for rate in row.passes}
 
 
 def _query(leaderboard: Leaderboard, row: LeaderboardRow, ending: str | None = None) -> str:
@@ -114,58 +124,21 @@ def _query(leaderboard: Leaderboard, row: LeaderboardRow, ending: str | None = N
     return query_string(environment=leaderboard.environment.name, **names, ending=ending, **parts)
 
 
-def _whisker(row: LeaderboardRow) -> dict[str, float] | None:
-    """Return the positions of the success rate and the ends of its interval, in pixels up to
-    _WHISKER.
-
-    None if the row has no attempt.
-    """
-    shares = {"low": row.success_low, "at": row.success, "high": row.success_high}
-    return {
-        name: round(share * _WHISKER, 1) for name, share in shares.items() if share is not None
-    } or None
-
-
-def _csv(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
-    ks = sorted({rate.k for row in rows for rate in row.passes})
-    columns = (
-        "n",
-        "mean",
-        "error",
-        "successes",
-        "success",
-        "success_low",
-        "success_high",
-        "tasks",
-        "coverage",
-    )
-    lines = [
-        csv_line(
+def _lines(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Yield the lines of the CSV file."""
+    ks = sorted({k for row in rows for k in _rates(row)})
+    passes = [f"pass@{k}" for k in ks]
+    head = [leaderboard.by, "is_human", *_COLUMNS, *passes, "pass_tasks", *COVERAGE_COLUMNS]
+    yield csv_line(head)
+    for row in rows:
+        rates = _rates(row)
+        yield csv_line(
             [
-                leaderboard.by,
-                "is_human",
-                *columns,
-                *(f"pass@{k}" for k in ks),
-                "pass_tasks",
-                *COVERAGE_COLUMNS,
+                row.key,
+                row.is_human,
+                *(getattr(row, _FIGURES.get(column, column)) for column in _COLUMNS),
+                *(rates[k].rate if k in rates else None for k in ks),
+                row.passes[0].tasks if row.passes else None,
+                *coverage_values(row.coverage),
             ]
         )
-    ]
-    for row in rows:
-        rates = {rate.k: rate.rate for rate in row.passes}
-        pass_tasks = row.passes[0].tasks if row.passes else None
-        figures = [getattr(row, _FIGURES.get(column, column)) for column in columns]
-        coverage = coverage_values(row.coverage)
-        lines.append(
-            csv_line(
-                [
-                    row.key,
-                    row.is_human,
-                    *figures,
-                    *(rates.get(k) for k in ks),
-                    pass_tasks,
-                    *coverage,
-                ]
-            )
-        )
-    return "".join(lines)

@@ -21,7 +21,7 @@ JOINED = ("yes", "guess", "no")
 """With an episode, with one that is a guess, and without one."""
 
 
-def _by_joined(answer: str, viewer: Viewer) -> Q:
+def by_joined(answer: str, viewer: Viewer) -> Q:
     if answer == "no":
         return HAS_NO_EPISODE
     return HAS_EPISODE & (IS_GUESS if answer == "guess" else ~IS_GUESS)
@@ -40,7 +40,7 @@ class RolloutFilter(Filters):
         JOINED,
         "With an episode here, with one that is a guess, or without one",
         default="",
-        narrow=_by_joined,
+        narrow=by_joined,
     )
     episode: int | None = parameter(
         whole,

@@ -35,7 +35,7 @@ def sparkline(
     the chart is hidden from them, because the page shows its figures as text. Classes: `spark`, and
     within it `spark-line` and `spark-end`.
     """
-    values = _thinned([None if value is None else _finite(value) for value in points])
+    values = _values(points)
     present = [value for value in values if value is not None]
     if not present:
         return format_html(
@@ -65,21 +65,21 @@ def sparkline(
     )
 
 
-def _finite(value: float) -> float | None:
-    """Return `value` capped so that a difference of two cannot overflow; None for NaN."""
-    return max(-1e300, min(1e300, value)) if value == value else None
-
-
-def _thinned(points: list[float | None]) -> list[float | None]:
-    if len(points) <= MAX_POINTS:
-        return points
-    edges = [len(points) * n // MAX_POINTS for n in range(MAX_POINTS + 1)]
-    return [_mean(points[start:stop]) for start, stop in pairwise(edges)]
-
-
-def _mean(points: list[float | None]) -> float | None:
-    present = [value for value in points if value is not None]
-    return sum(value / len(present) for value in present) if present else None
+def _values(points: Sequence[float | None]) -> list[float | None]:
+    """Return up to MAX_POINTS values, capped so that a difference of two cannot overflow; NaN is
+    None."""
+    values = [
+        None if value is None or value != value else max(-1e300, min(1e300, value))
+        for value in points
+    ]
+    if len(values) <= MAX_POINTS:
+        return values
+    edges = [len(values) * n // MAX_POINTS for n in range(MAX_POINTS + 1)]
+    means = list[float | None]()
+    for start, stop in pairwise(edges):
+        present = [value for value in values[start:stop] if value is not None]
+        means.append(sum(value / len(present) for value in present) if present else None)
+    return means
 
 
 def _places(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django import template
 
@@ -38,23 +37,22 @@ def convention_switches(context: template.Context) -> list[tuple[str, list[Conve
     `own_convention`.
     """
     convention, own = context.get("convention"), context.get("own_convention") or Convention()
-    return [
-        (_LABELS[name], _choices(name, convention, getattr(own, name))) for name in CONVENTION_PARTS
-    ]
-
-
-def _choices(name: str, convention: Any, default: str) -> list[ConventionChoice]:
-    current = getattr(convention, name, None) or default
-    return [
-        ConventionChoice(
-            name,
-            None if value == default else value,
-            _WORDS[value],
-            value == current,
-            value == default,
-        )
-        for value in CONVENTION_PARTS[name]
-    ]
+    switches = []
+    for name, values in CONVENTION_PARTS.items():
+        default = getattr(own, name)
+        current = getattr(convention, name, None) or default
+        choices = [
+            ConventionChoice(
+                name,
+                None if value == default else value,
+                _WORDS[value],
+                value == current,
+                value == default,
+            )
+            for value in values
+        ]
+        switches.append((_LABELS[name], choices))
+    return switches
 
 
 @register.simple_tag(takes_context=True)
