@@ -16,7 +16,7 @@ from django.core.exceptions import BadRequest
 from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in, whole_in
 from environments.errors import OrsError, nearest, shorten
 from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from environments.scoring.returns import RETURNS
 
 T = TypeVar("T")
@@ -149,12 +149,12 @@ whole = whole_from(-MAX_BIGINT)
 count_in = whole_from(0)
 
 
-def definition_in(query: Mapping[str, str]) -> DefinitionAsked:
+def definition_in(query: Mapping[str, str]) -> DefinitionOverrides:
     """Return the parts of a definition that an address gives. Raises: BadFilter."""
     parts: dict[str, Any] = {
         name: given(query, name, chosen(legal)) for name, legal in CONVENTION_PARTS.items()
     }
-    return DefinitionAsked(
+    return DefinitionOverrides(
         given(query, "return", chosen(RETURNS)), given(query, "threshold", real), **parts
     )
 

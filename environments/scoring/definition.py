@@ -80,7 +80,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionAsked:
+class DefinitionOverrides:
     """The parts of a definition that an address replaces; None: as the environment has it."""
 
     return_: Return | None = None
@@ -110,11 +110,11 @@ class DefinitionAsked:
         return replace(own, **parts) if parts else own
 
 
-NOTHING_ASKED = DefinitionAsked()
+NO_OVERRIDES = DefinitionOverrides()
 
 
 def definition_of(
-    environment: Environment | None, overrides: DefinitionAsked = NOTHING_ASKED
+    environment: Environment | None, overrides: DefinitionOverrides = NO_OVERRIDES
 ) -> Definition:
     """Return the environment's definition in force, or the default one without an environment, with
     the parts of `overrides` replaced."""
@@ -229,14 +229,14 @@ Definitions = Definition | OwnDefinitions
 _DEFINING = ("name", "default_return", "success_threshold", "declared_threshold", "convention")
 
 
-def definitions_in_force(overrides: DefinitionAsked = NOTHING_ASKED) -> Definitions:
+def definitions_in_force(overrides: DefinitionOverrides = NO_OVERRIDES) -> Definitions:
     """Return the definitions of the episodes of all environments, with the parts of `overrides`
     replaced. One query."""
     return definitions_of(list(Environment.objects.only(*_DEFINING)), overrides)
 
 
 def definitions_of(
-    environments: Sequence[Environment], overrides: DefinitionAsked = NOTHING_ASKED
+    environments: Sequence[Environment], overrides: DefinitionOverrides = NO_OVERRIDES
 ) -> Definitions:
     """Return the definitions of the episodes of some environments, with the parts of `overrides`
     replaced."""

@@ -16,7 +16,7 @@ from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from environments.models import Viewer
 from environments.scoring.definition import (
-    DefinitionAsked,
+    DefinitionOverrides,
     Definitions,
     definition_of,
     definitions_in_force,
@@ -81,9 +81,9 @@ class CurveQuery:
     format: str = ""
 
     @property
-    def definition(self) -> DefinitionAsked:
+    def definition(self) -> DefinitionOverrides:
         """The parts of the definition that the address gives."""
-        return replace(self.filter.asked, threshold=self.threshold)
+        return replace(self.filter.overrides, threshold=self.threshold)
 
     @classmethod
     def parse(
@@ -146,7 +146,7 @@ class CurveQuery:
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
-            **self.filter.asked.values(),
+            **self.filter.overrides.values(),
         }
         return [(name, text) for name, text in values.items() if text]
 

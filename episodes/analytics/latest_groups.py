@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from environments.models import Task, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.convention import Coverage
-from environments.scoring.definition import DefinitionAsked, definition_of
+from environments.scoring.definition import DefinitionOverrides, definition_of
 from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.groups import Spread, spread_of
 from episodes.attempts.rule import KIND
@@ -47,7 +47,7 @@ class LatestGroup:
     spread: Spread
 
 
-def latest_groups(viewer: Viewer, overrides: DefinitionAsked) -> Sequence[LatestGroup]:
+def latest_groups(viewer: Viewer, overrides: DefinitionOverrides) -> Sequence[LatestGroup]:
     """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition
     of its environment.
 
@@ -101,7 +101,7 @@ def _group(
     key: LatestGroupKey,
     task: Task,
     members: Sequence[_Member],
-    overrides: DefinitionAsked,
+    overrides: DefinitionOverrides,
 ) -> LatestGroup:
     definition = definition_of(task.environment, overrides)
     endings = [

@@ -13,9 +13,9 @@ from itertools import chain
 
 from environments.models import Environment, Viewer
 from environments.scoring.definition import (
-    NOTHING_ASKED,
+    NO_OVERRIDES,
     Definition,
-    DefinitionAsked,
+    DefinitionOverrides,
     Definitions,
     definitions_of,
 )
@@ -78,7 +78,7 @@ class EnvironmentFigures:
 def environment_figures(
     environments: Sequence[Environment],
     viewer: Viewer,
-    overrides: DefinitionAsked = NOTHING_ASKED,
+    overrides: DefinitionOverrides = NO_OVERRIDES,
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, with the parts of `overrides`
     replaced.

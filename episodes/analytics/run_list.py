@@ -21,7 +21,7 @@ from environments.filtering.parameters import (
 )
 from environments.models import Split, Viewer
 from environments.models.viewer import visible_environments
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionOverrides
 from episodes.analytics.run_splits import SplitChoice, played_split
 from episodes.analytics.runs import RunLine, lines_of
 from episodes.models import Run
@@ -64,7 +64,7 @@ class RunListQuery:
     """Id of the last run of the previous page; 0 for the first page."""
     splits: SplitChoice
     """Which splits the figures count; a run has played the one that is named."""
-    definition: DefinitionAsked
+    definition: DefinitionOverrides
     size: int
 
     SEVERAL: ClassVar = ("state", "tag", "config", "columns")

@@ -16,8 +16,8 @@ from django.db.models import Count, Max, OuterRef, Subquery
 from environments.filtering.filters import query_string
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
-    NOTHING_ASKED,
-    DefinitionAsked,
+    NO_OVERRIDES,
+    DefinitionOverrides,
     Definitions,
     definition_of,
     definitions_in_force,
@@ -56,7 +56,7 @@ class RunLine:
     """The definition of the episodes that count, or the definitions of their environments where
     these differ."""
     outline: ScopeOutline
-    overrides: DefinitionAsked
+    overrides: DefinitionOverrides
     """The parts of the definition that are given, which replace those of the environments."""
     read: SummaryCover = field(repr=False)
     """What was read of all of its episodes."""
@@ -91,7 +91,7 @@ class RunLine:
 def lines_of(
     runs: Sequence[Run],
     viewer: Viewer,
-    overrides: DefinitionAsked = NOTHING_ASKED,
+    overrides: DefinitionOverrides = NO_OVERRIDES,
     choice: SplitChoice = FIRST_SPLIT,
 ) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries does not depend on that

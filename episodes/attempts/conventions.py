@@ -26,9 +26,9 @@ from environments.scoring.convention import (
     coverages_together,
 )
 from environments.scoring.definition import (
-    NOTHING_ASKED,
+    NO_OVERRIDES,
     Definition,
-    DefinitionAsked,
+    DefinitionOverrides,
     Definitions,
     definition_of,
 )
@@ -48,7 +48,7 @@ class ConventionsInForce:
 
     @classmethod
     def of(
-        cls, environment: Environment | None = None, definition: DefinitionAsked = NOTHING_ASKED
+        cls, environment: Environment | None = None, definition: DefinitionOverrides = NO_OVERRIDES
     ) -> Self:
         """Return the convention of the environment, or of each without one, with the given parts
         replaced.
@@ -116,7 +116,7 @@ class ConventionsInForce:
 
 
 def coverage_among(
-    episodes: QuerySet[Any], definition: DefinitionAsked = NOTHING_ASKED
+    episodes: QuerySet[Any], definition: DefinitionOverrides = NO_OVERRIDES
 ) -> Coverage:
     """Return the coverage of `episodes`, each by the convention of its environment with the given
     parts. One query."""

@@ -216,7 +216,7 @@ class EpisodeListQuery:
         rows = []
         for episode in episodes:
             value, latest = episode.returns[definition], figures.get(episode.pk)
-            own = definition_of(episode.environment, self.filter.asked)
+            own = definition_of(episode.environment, self.filter.overrides)
             treatment = own.convention.treatments.get(kind_of(episode))
             is_zero = episode.status == "ended" and treatment == "zero"
             rows.append(

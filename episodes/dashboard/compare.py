@@ -15,7 +15,7 @@ from environments.access.privacy import viewer_of
 from environments.database.storable import id_in
 from environments.filtering.addresses import refuse_others, takes
 from environments.filtering.filters import query_string
-from environments.filtering.parameters import BadFilter, definition_in, trimmed
+from environments.filtering.parameters import BadFilter, trimmed
 from environments.models import Split, Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, definitions_in_force
 from environments.service import task_line
@@ -39,7 +39,6 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in, revision_in
-from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Run
 from episodes.transcript.comparison import comparison_of
@@ -122,8 +121,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     runs = _runs(curves.runs[:MAX_SERIES], query["runs"], viewer)
     name, revisions = revision_in(request)
     splits, split = _splits(runs, SplitChoice.parse(query), viewer)
-    filters = EpisodeFilter.of_definition(definition_in(query), viewer)
-    filters = replace(filters, revision=curves.filter.revision)
+    filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
     curves = replace(curves, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revisions, split)
     tasks = visible_tasks([pair.task for pair in pairing.tasks], viewer)

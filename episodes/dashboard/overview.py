@@ -26,7 +26,7 @@ from environments.filtering.parameters import chosen, definition_in, given
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
-    DefinitionAsked,
+    DefinitionOverrides,
     definitions_in_force,
 )
 from episodes.analytics.activity import Span, activity, together
@@ -92,7 +92,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/overview.html", context)
 
 
-def _now(user: Any, choice: Span | None, overrides: DefinitionAsked) -> dict[str, Any]:
+def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict[str, Any]:
     """Return the template variables of what is played, and of the activity in the span of
     `choice`; None: the shortest one with MIN_SPAN_EPISODES episodes or more, else the day."""
     now, viewer, definitions = time.time(), viewer_of(user), definitions_in_force(overrides)
@@ -132,7 +132,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionAsked) -> dict[str
     }
 
 
-def _environments(overrides: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
+def _environments(overrides: DefinitionOverrides, viewer: Viewer) -> dict[str, Any]:
     splits = Split.objects.filter(is_served=True).order_by("position", "name")
     environments = Environment.objects.seen_by(viewer).filter(is_hosted=True)
     environments = environments.prefetch_related(Prefetch("splits", queryset=splits))

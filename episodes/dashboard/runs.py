@@ -31,7 +31,6 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.view_parameters import definitions_context, overrides_context
-from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
@@ -144,7 +143,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
     query = CurveQuery.parse(values, viewer)
     line = lines_of([run], viewer, query.definition, choice=SplitChoice.parse(values))[0]
-    of_run = EpisodeFilter.of_definition(query.filter.asked, viewer, run.name)
+    of_run = replace(query.filter.definition_alone, run=run.name)
     query = replace(query, filter=of_one_split(of_run, line.split))
     places = places_of(run)
     switches = request.GET.copy()  # with what the page of curves needs

@@ -12,7 +12,12 @@ from django.http import HttpRequest
 from environments.access.privacy import viewer_of
 from environments.filtering.parameters import BadFilter, chosen, given, words
 from environments.models import Environment
-from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
+from environments.scoring.definition import (
+    Definition,
+    DefinitionOverrides,
+    Definitions,
+    definition_of,
+)
 from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.conventions import parts_in_address
 from episodes.filtering.names import revision_ids, revisions, unknown
@@ -40,7 +45,7 @@ def definition_context(
 
 
 def definitions_context(
-    definitions: Definitions, overrides: DefinitionAsked, own: Environment | None = None
+    definitions: Definitions, overrides: DefinitionOverrides, own: Environment | None = None
 ) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page about episodes of any
     environments.
@@ -53,7 +58,7 @@ def definitions_context(
     return overrides_context(overrides)
 
 
-def overrides_context(overrides: DefinitionAsked) -> dict[str, Any]:
+def overrides_context(overrides: DefinitionOverrides) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page on which each
     environment has its own."""
     return {

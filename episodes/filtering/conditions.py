@@ -86,7 +86,7 @@ class NamedRows:
     def conventions(self, filters: EpisodeFilter) -> ConventionsInForce:
         """Return the convention of the environment, or of each, with the filter's parts. One query
         at most."""
-        return ConventionsInForce.of(self.environment, filters.asked)
+        return ConventionsInForce.of(self.environment, filters.overrides)
 
     def definition(self, filters: EpisodeFilter) -> Return:
         """Return the definition of the return: the filter's, else the environment's, else the

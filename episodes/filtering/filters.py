@@ -40,7 +40,7 @@ from environments.filtering.parameters import (
 from environments.models import Task, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from environments.scoring.returns import RETURNS, Return
 from environments.wire import value_json
 from episodes.attempts.rule import ENDED
@@ -307,14 +307,11 @@ class EpisodeFilter(Filters):
     def of_features(cls) -> Sequence[Parameter]:
         return features.named("episode_filters")
 
-    @classmethod
-    def of_definition(
-        cls, asked: DefinitionAsked, viewer: Viewer, run: str | None = None
-    ) -> EpisodeFilter:
-        """Return the filter of all episodes, or of those of a run, with these parts of a
-        definition."""
-        parts = {name: getattr(asked, name) for name in CONVENTION_PARTS}
-        return cls(run=run, definition=asked.return_, viewer=viewer, **parts)
+    @property
+    def definition_alone(self) -> EpisodeFilter:
+        """The filter of all episodes, with the parts of a definition that this one gives."""
+        names = ("return", *CONVENTION_PARTS)
+        return self.of({name: self.value(name) for name in names}, self.viewer)
 
     def check(self) -> None:
         if self.split is not None and self.environment is None:
@@ -343,9 +340,9 @@ class EpisodeFilter(Filters):
         return label, value
 
     @property
-    def asked(self) -> DefinitionAsked:
+    def overrides(self) -> DefinitionOverrides:
         """The parts of the definition that the filter gives; it has no threshold."""
-        return DefinitionAsked(
+        return DefinitionOverrides(
             self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error
         )
 

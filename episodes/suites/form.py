@@ -18,7 +18,7 @@ from environments.display.numbers import digits_of
 from environments.filtering.addresses import takes
 from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import DefinitionAsked, definition_of
+from environments.scoring.definition import DefinitionOverrides, definition_of
 from environments.scoring.returns import RETURNS
 from episodes.models import Suite, SuiteMember, SuiteVersion
 from episodes.suites.leaks import leaks_of_members
@@ -98,7 +98,7 @@ class SuiteMemberForm(forms.Form):
         if split is None:
             return None
         parts = {name: values[name] or None for name in CONVENTION_PARTS}
-        definition = DefinitionAsked(values["return_"] or None, values["threshold"], **parts)
+        definition = DefinitionOverrides(values["return_"] or None, values["threshold"], **parts)
         weight = 1.0 if values["weight"] is None else values["weight"]
         return NewMember(split, definition_of(split.environment, definition), weight)
 

@@ -33,7 +33,7 @@ class ConventionChoice:
 def convention_switches(context: template.Context) -> list[tuple[str, list[ConventionChoice]]]:
     """Return the label and the choices of each part of the convention, the default first marked.
 
-    Reads `convention` (a Convention, or a DefinitionAsked on pages with many environments) and
+    Reads `convention` (a Convention, or a DefinitionOverrides on pages with many environments) and
     `own_convention`.
     """
     convention, own = context.get("convention"), context.get("own_convention") or Convention()

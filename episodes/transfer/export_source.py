@@ -24,7 +24,7 @@ from django.db.models import QuerySet
 from environments.models import UNRESTRICTED
 from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Convention, Treatment
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from episodes.models import Blob, Episode, Note, Play, Rollout, Step
 from episodes.visibility import TaskGuard
 
@@ -177,13 +177,13 @@ class EpisodeFacts(NamedTuple):
     duration_seconds: float | None
     end_number: int | None
 
-    def treatment_by(self, definition: DefinitionAsked) -> Treatment:
+    def treatment_by(self, definition: DefinitionOverrides) -> Treatment:
         """Return how the episode counts. What `definition` leaves open is as the environment
         defines it."""
         treatments = definition.convention(Convention.from_code(self.convention)).treatments
         return "out" if self.is_probe else treatments.get(self.cause, "keep")
 
-    def return_by(self, definition: DefinitionAsked) -> float | None:
+    def return_by(self, definition: DefinitionOverrides) -> float | None:
         """Return the episode's return that counts: 0 if the convention counts it as 0; None if a
         reward of it was not a number, because its sum lacks that reward.
 

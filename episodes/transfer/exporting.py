@@ -104,7 +104,7 @@ class EpisodeExport:
             given(parameters, "success", flag, False) or False,
             TrainingOptions.parse(
                 parameters,
-                definition=filter_.asked,
+                definition=filter_.overrides,
                 margin=given(parameters, "margin", real) or 0.0,
             ),
         )
@@ -121,14 +121,14 @@ class EpisodeExport:
             episodes = episodes.filter(pk__in=self.ids)
         if self.least_return is None and not self.only_successes:
             return episodes
-        definitions = definitions_in_force(self.filter.asked)
+        definitions = definitions_in_force(self.filter.overrides)
         conventions = ConventionsInForce.of_definitions(definitions)
         condition = Q()
         if self.least_return is not None:
             condition &= Q(own_return__gte=floor_of(self.least_return))
         if self.only_successes:
             condition &= conventions.attempts & Q(own_return__gt=definitions.bar_value())
-        value = conventions.return_of(self.filter.asked.return_)
+        value = conventions.return_of(self.filter.overrides.return_)
         ended = episodes.ended().alias(own_return=value).filter(condition)
         return cast("AttemptQuerySet[Episode]", ended)
 
@@ -137,7 +137,11 @@ class EpisodeExport:
 
         `blind`: ids of episodes that the viewer plays blind, of which the file tells nothing.
         """
-        viewer, named, definition = self.filter.viewer, NamedRows.of(self.filter), self.filter.asked
+        viewer, named, definition = (
+            self.filter.viewer,
+            NamedRows.of(self.filter),
+            self.filter.overrides,
+        )
         episodes = self.episodes(named).exclude(pk__in=blind)
         if not episodes.exists():
             raise NothingToExport(NO_EPISODES, named.unknown)

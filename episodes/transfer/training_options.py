@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from environments.filtering.parameters import BadFilter, chosen, given
-from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
+from environments.scoring.definition import NO_OVERRIDES, DefinitionOverrides
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "arguments": ("object", "string"),
@@ -59,7 +59,7 @@ HELP = {
 class TrainingOptions:
     """How messages and pairs are written. See HELP."""
 
-    definition: DefinitionAsked = NOTHING_ASKED
+    definition: DefinitionOverrides = NO_OVERRIDES
     """Parts of the definition of the reward; those that are None are as each environment defines
     them."""
     margin: float = 0.0
@@ -78,7 +78,7 @@ class TrainingOptions:
         cls,
         query: Mapping[str, str],
         *,
-        definition: DefinitionAsked = NOTHING_ASKED,
+        definition: DefinitionOverrides = NO_OVERRIDES,
         margin: float = 0.0,
     ) -> TrainingOptions:
         """Return the options in an address or of a command; absent and empty ones have their

@@ -18,7 +18,7 @@ from django.db import connection
 from django.test import Client
 
 from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics
-from environments.scoring.definition import DefinitionAsked, definition_of
+from environments.scoring.definition import DefinitionOverrides, definition_of
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
 from episodes.models import Activity, Episode, Play, Progress
@@ -100,7 +100,7 @@ def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task:
     split, environment = task.environment.splits.get(), task.environment
     make_suite(member(split), name="counted")
     make_suite(
-        member(split, definition=definition_of(environment, DefinitionAsked(env_error="zero"))),
+        member(split, definition=definition_of(environment, DefinitionOverrides(env_error="zero"))),
         name="read",
     )
     for name in ("counted", "read"):

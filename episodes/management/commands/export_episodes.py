@@ -61,7 +61,7 @@ class Command(TerminalCommand):
         try:
             values = filter_in(options, EpisodeFilter.parameters())
             filters = EpisodeFilter.parse(values, UNRESTRICTED)
-            definition, margin = filters.asked, options["margin"]
+            definition, margin = filters.overrides, options["margin"]
             format = export_formats()[options["format"] or _format_of(output)]
             export = EpisodeExport(
                 filters,

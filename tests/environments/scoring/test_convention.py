@@ -12,7 +12,7 @@ from environments.scoring.convention import (
     coverages_together,
     kinds_counted,
 )
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from tests.rows import each
 
 KINDS = {
@@ -106,8 +106,8 @@ def test_coverages_add_up() -> None:
 
 def test_given_parts_replace_those_of_the_environment() -> None:
     own = Convention(no_call="out", expired="zero")
-    assert DefinitionAsked(expired="keep").convention(own) == Convention(no_call="out")
-    assert DefinitionAsked("max", 0.5, no_call="out").values() == {
+    assert DefinitionOverrides(expired="keep").convention(own) == Convention(no_call="out")
+    assert DefinitionOverrides("max", 0.5, no_call="out").values() == {
         "return": "max",
         "threshold": "0.5",
         "no_call": "out",

@@ -11,7 +11,7 @@ import pytest
 
 from environments.models import Environment
 from environments.scoring.convention import Convention, Treatment
-from environments.scoring.definition import Definition, DefinitionAsked, definition_of
+from environments.scoring.definition import Definition, DefinitionOverrides, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, curve, curve_of
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
@@ -83,10 +83,10 @@ def assert_exact(scope: Scope, axis: Axis, expired: Treatment) -> None:
 
 def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:
     environment = Environment.objects.get(name="echo")
-    bound, found = from_blocks(scope, definition_of(environment, DefinitionAsked("max")))
+    bound, found = from_blocks(scope, definition_of(environment, DefinitionOverrides("max")))
     assert (bound, found.note) == (0.0, "")
     environment.success_threshold = 0.7  # blocks were written before
-    assert from_blocks(scope, definition_of(environment, DefinitionAsked("max")))[0] > 0
+    assert from_blocks(scope, definition_of(environment, DefinitionOverrides("max")))[0] > 0
 
 
 def test_it_is_exact_again_after_a_change_of_the_threshold(scope: Scope) -> None:
@@ -94,7 +94,7 @@ def test_it_is_exact_again_after_a_change_of_the_threshold(scope: Scope) -> None
     play(600, first=601)
     catch_up()
     Environment.objects.update(success_threshold=THRESHOLD)
-    definition = definition_of(Environment.objects.get(name="echo"), DefinitionAsked("max"))
+    definition = definition_of(Environment.objects.get(name="echo"), DefinitionOverrides("max"))
     bound, found = from_blocks(scope, definition)
     whole = curve(scope, definition).total
     assert bound == 0.0 and found.total and whole

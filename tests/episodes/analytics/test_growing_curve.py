@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from environments.models import Environment
-from environments.scoring.definition import Definition, DefinitionAsked, definition_of
+from environments.scoring.definition import Definition, DefinitionOverrides, definition_of
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
 from episodes.analytics.curve import Curve, curve
@@ -170,8 +170,8 @@ def test_nothing_played_is_an_empty_curve() -> None:
 def test_definitions_come_from_the_environment_unless_given() -> None:
     environment = Environment(default_return="max", success_threshold=2.0)
     assert definition_of(environment) == Definition("max", 2.0)
-    assert definition_of(environment, DefinitionAsked("last")) == Definition("last", 2.0)
-    assert definition_of(environment, DefinitionAsked(threshold=0.0)) == Definition("max", 0.0)
+    assert definition_of(environment, DefinitionOverrides("last")) == Definition("last", 2.0)
+    assert definition_of(environment, DefinitionOverrides(threshold=0.0)) == Definition("max", 0.0)
     assert definition_of(None) == Definition("sum", 0.9)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from environments.models import UNRESTRICTED, Environment, Viewer
-from environments.scoring.definition import Definition, DefinitionAsked
+from environments.scoring.definition import Definition, DefinitionOverrides
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import tool_figures
 from episodes.analytics.overview import environment_figures
@@ -83,7 +83,7 @@ def test_each_environment_has_its_own_definition() -> None:
     }
     assert own == {"echo": "sum > 0.5", "math": "max > 0.1"}
     given = environment_figures(
-        Environment.objects.all(), UNRESTRICTED, DefinitionAsked("last", 0.0)
+        Environment.objects.all(), UNRESTRICTED, DefinitionOverrides("last", 0.0)
     )
     assert {str(one.definition) for one in given} == {"last > 0"}
 

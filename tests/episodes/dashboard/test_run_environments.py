@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 
 from environments.models import Task
-from environments.scoring.definition import DefinitionAsked, definition_of
+from environments.scoring.definition import DefinitionOverrides, definition_of
 from episodes.analytics import summary_cover as covers
 from episodes.models import CurveBlock, Episode, Run, StepSpan
 from episodes.rollups.follower import catch_up
@@ -75,7 +75,7 @@ def play(run: Run, tasks: list[Task], count: int) -> None:
     end_episodes(*attempts)
 
 
-def counted(asked: DefinitionAsked, **conditions: Any) -> Counted:
+def counted(asked: DefinitionOverrides, **conditions: Any) -> Counted:
     """Return the figures of some episodes, each by the definition of its environment, from the
     episodes themselves."""
     values, successes = [], 0
@@ -90,10 +90,10 @@ def counted(asked: DefinitionAsked, **conditions: Any) -> Counted:
     return Counted(len(values), pytest.approx(fmean(values)), successes)
 
 
-def asked_in(address: str) -> DefinitionAsked:
+def asked_in(address: str) -> DefinitionOverrides:
     given: dict[str, Any] = dict(part.split("=") for part in address.split("&") if part)
     threshold = float(given.pop("threshold")) if "threshold" in given else None
-    return DefinitionAsked(return_=given.pop("return", None), threshold=threshold, **given)
+    return DefinitionOverrides(return_=given.pop("return", None), threshold=threshold, **given)
 
 
 def shown(total: Any) -> Counted:
@@ -209,7 +209,7 @@ def test_the_task_by_task_comparison_takes_each_task_by_its_environment(
     assert len(pairing.tasks) == 8
     for one in pairing.tasks:
         for side, of_run in zip(one.sides, (run, other), strict=True):
-            expected = counted(DefinitionAsked(), run=of_run, task=one.task)
+            expected = counted(DefinitionOverrides(), run=of_run, task=one.task)
             assert (side.scored, side.mean) == (expected.n, expected.mean)
 
 

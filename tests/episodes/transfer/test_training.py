@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from environments.filtering.parameters import BadFilter
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from episodes.models import Episode
 from episodes.transfer.export_format import ExportFile
 from episodes.transfer.training_options import TrainingOptions
@@ -74,7 +74,7 @@ def test_a_conversation_is_the_prompt_and_each_call_with_its_answer() -> None:
     described = {"name": "submit", "description": "Answer.", "parameters": parameters}
     assert line["tools"] == [{"type": "function", "function": described}]
     assert (line["reward"], line["episode"], line["prompt_source"]) == (1.0, 5, "recorded")
-    assert training_rows("messages", definition=DefinitionAsked("max"))[0]["reward"] == 3.0
+    assert training_rows("messages", definition=DefinitionOverrides("max"))[0]["reward"] == 3.0
 
 
 def test_in_openais_format_arguments_are_the_exact_text_and_tool_messages_have_no_name() -> None:
@@ -352,7 +352,7 @@ def test_a_return_that_is_not_there_is_not_compared() -> None:
     attempt(task, None), attempt(task, 0.2), attempt(task, 0.7)
     assert [
         (pair["chosen_reward"], pair["rejected_reward"])
-        for pair in pairs_of(definition=DefinitionAsked("last"))
+        for pair in pairs_of(definition=DefinitionOverrides("last"))
     ] == [(0.7, 0.2)]
 
 
@@ -372,9 +372,9 @@ def test_pairs_and_rewards_follow_the_convention() -> None:
     attempt(task, 0.5), attempt(task, 0.7, cause="expired")
     rewards = [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of()]
     assert rewards == [(0.7, 0.5)]
-    zero = DefinitionAsked(expired="zero")
+    zero = DefinitionOverrides(expired="zero")
     assert [
         (pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of(definition=zero)
     ] == [(0.5, 0.0)]
     assert [row["reward"] for row in training_rows("messages", definition=zero)] == [0.5, 0.0]
-    assert pairs_of(definition=DefinitionAsked(expired="out")) == []
+    assert pairs_of(definition=DefinitionOverrides(expired="out")) == []

@@ -30,7 +30,7 @@ from django.utils.text import slugify
 
 from environments.database.storable import digest_of
 from environments.files.output import TakenFile
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import DefinitionOverrides
 from episodes.attempts.rule import FAILURES
 from episodes.transfer.export_format import ExportFile
 from episodes.transfer.export_source import EpisodeFacts
@@ -119,7 +119,7 @@ def _entry(name: str, moment: datetime | None = None) -> zipfile.ZipInfo:
     return entry
 
 
-def _result(facts: EpisodeFacts, trial: str, definition: DefinitionAsked) -> dict[str, Any]:
+def _result(facts: EpisodeFacts, trial: str, definition: DefinitionOverrides) -> dict[str, Any]:
     """Return `result.json` of a trial."""
     task = f"{facts.environment}/{facts.content_hash[:12]}"
     agent, version = facts.agent
