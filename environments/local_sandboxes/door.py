@@ -87,30 +87,25 @@ class Door:
         self._runs: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Running requests by the `task_id` with which a client repeats one after a lost
         connection."""
-        self._answers: dict[str, Callable[[_Request], Awaitable[dict[str, Any]]]] = {
-            "/ping": self._ping,
-            "/delete_session": self._delete,
-            "/stat_file": self._stat,
-            "/write_file": self._write,
-        }
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
             request = await self._request(scope, receive)
-            if scope["path"] == "/create_sandbox":
-                await self._stream(request, self._create, send)
-            elif scope["path"] == "/run":
-                await self._stream(request, self._run, send)
-            elif scope["path"] == "/read_file":
-                size, data = await self._read(request)
-                kind = (b"content-type", b"application/octet-stream")
-                await _respond(send, 200, data, [kind, (b"x-file-size", b"%d" % size)])
-            elif answer := self._answers.get(scope["path"]):
-                await _respond(send, 200, json.dumps(await answer(request)).encode())
-            else:
-                raise _Wrong(404, f"Sandboxes have nothing at {scope['path'][:100]!r}.")
+            match scope["path"]:
+                case "/create_sandbox":
+                    await self._stream(request, self._create, send)
+                case "/run":
+                    await self._stream(request, self._run, send)
+                case "/read_file":
+                    size, data = await self._read(request)
+                    kind = (b"content-type", b"application/octet-stream")
+                    await _respond(send, 200, data, [kind, (b"x-file-size", b"%d" % size)])
+                case path:
+                    await _respond(
+                        send, 200, json.dumps(await self._answer(path, request)).encode()
+                    )
         except _Wrong as error:
             await _refuse(send, error.status, error)
         except SandboxClosed as error:
@@ -205,20 +200,35 @@ class Door:
         machine = self._machine(request)
         return (await machine.run(command, seconds, max_bytes)).as_json()
 
-    async def _ping(self, request: _Request) -> dict[str, Any]:
-        """Accept pings of ended sandboxes too: the client logs failed ones with their address, and
-        so the token."""
-        if machine := self._machines.get(request.sid):
-            machine.used = time.monotonic()
-        return {}
-
-    async def _delete(self, request: _Request) -> dict[str, Any]:
-        if machine := self._machines.get(request.sid):
-            machine.close("its session has ended")
-        return {}
-
-    async def _stat(self, request: _Request) -> dict[str, Any]:
-        return await self._machine(request).stat(request.path, has_sum="sha256" in request.query)
+    async def _answer(self, path: str, request: _Request) -> dict[str, Any]:
+        """Return the JSON of the other addresses."""
+        match path:
+            case "/ping":
+                # also of sandboxes that have ended: the client logs failed pings with their
+                # address, and so the token
+                if machine := self._machines.get(request.sid):
+                    machine.used = time.monotonic()
+                return {}
+            case "/delete_session":
+                if machine := self._machines.get(request.sid):
+                    machine.close("its session has ended")
+                return {}
+            case "/stat_file":
+                has_sum = "sha256" in request.query
+                return await self._machine(request).stat(request.path, has_sum=has_sum)
+            case "/write_file" if "commit" in request.query:
+                size = request.number("size")
+                return {"sha256": await self._machine(request).commit(request.path, size)}
+            case "/write_file":
+                makes_directories = "mkdirs" in request.query
+                await self._machine(request).write(
+                    request.path,
+                    request.number("offset"),
+                    request.body,
+                    makes_directories=makes_directories,
+                )
+                return {}
+        raise _Wrong(404, f"Sandboxes have nothing at {path[:100]!r}.")
 
     async def _read(self, request: _Request) -> tuple[int, bytes]:
         offset, length = request.number("offset"), min(request.number("length"), MAX_CHUNK_BYTES)
@@ -226,14 +236,6 @@ class Door:
         if offset > size:
             raise _Wrong(416, f"{request.path} has {size} bytes.")
         return size, data
-
-    async def _write(self, request: _Request) -> dict[str, Any]:
-        machine = self._machine(request)
-        if "commit" in request.query:
-            return {"sha256": await machine.commit(request.path, request.number("size"))}
-        offset, makes_directories = request.number("offset"), "mkdirs" in request.query
-        await machine.write(request.path, offset, request.body, makes_directories=makes_directories)
-        return {}
 
     def _machine(self, request: _Request) -> Machine:
         """Raises: SandboxClosed."""
