@@ -78,65 +78,58 @@ class Conversation:
         `[image]` only.
         """
         self._options, self._keep_image = options, keep_image
-        self._mode = options.images
         self._has_images = has_images and options.images != "text"
-        self._waiting = list[ContentPart]()
+        self._images = list[ContentPart]()
+        """Those that wait for a message of the user."""
 
     def messages(self, turns: Iterable[Turn]) -> Iterator[Message]:
         """Yield the messages for `turns`. Raises: UnfaithfulArguments."""
         for turn in turns:
             parts = turn.parts
             if self._has_images:
-                if self._waiting and turn.role not in ("user", "tool"):
+                if self._images and turn.role not in ("user", "tool"):
                     yield self._images_message()
-                parts = self._placed(turn)
+                if turn.role == "user":
+                    parts, self._images = [*self._images, *parts], []
+                else:  # its images wait for a message of the user
+                    self._images += [part for part in parts if part.is_image]
+                    parts = [ContentPart(IMAGE) if part.is_image else part for part in parts]
             yield self._message(turn, parts)
-        if self._waiting:
+        if self._images:
             yield self._images_message()
 
-    def _placed(self, turn: Turn) -> list[ContentPart]:
-        """Return the parts of a turn with the images that belong there; the others wait for a user
-        message."""
-        if turn.role == "user":
-            parts, self._waiting = [*self._waiting, *turn.parts], []
-            return parts
-        self._waiting += [part for part in turn.parts if part.is_image]
-        return [ContentPart(IMAGE) if part.is_image else part for part in turn.parts]
-
     def _images_message(self) -> Message:
-        parts, self._waiting = self._waiting, []
+        parts, self._images = self._images, []
         return self._message(Turn("user", parts), parts)
 
     def _message(self, turn: Turn, parts: list[ContentPart]) -> Message:
-        reasoning = turn.reasoning
-        if self._options.reasoning == "thinking" and reasoning and turn.calls:
+        reasoning, options = turn.reasoning, self._options
+        if options.reasoning == "thinking" and reasoning and turn.calls:
             # gpt-oss's template takes text or thinking before a call, but not both
             reasoning, parts = "\n\n".join([reasoning, *(part.text for part in parts)]), []
-        message: Message = {"role": turn.role, "content": self._content(parts)}
+        content: str | list[dict[str, Any]] | None = [self._part(part) for part in parts]
+        if options.images == "text":
+            content = "\n".join([IMAGE if part.is_image else part.text for part in parts])
+        elif turn.calls and not parts and options.images == "url":
+            content = None  # OpenAI refuses an empty list; templates fail at None
+        message: Message = {"role": turn.role, "content": content}
         if turn.role == "tool":
             message["tool_call_id"] = turn.call_id
             # OpenAI's tool messages have no name
-            if turn.tool and self._options.arguments == "object":
+            if turn.tool and options.arguments == "object":
                 message["name"] = turn.tool
-        if reasoning and self._options.reasoning != "no":
-            message[self._options.reasoning] = reasoning
+        if reasoning and options.reasoning != "no":
+            message[options.reasoning] = reasoning
         if turn.calls:
             message["tool_calls"] = [self._call(*call) for call in turn.calls]
-            if not parts and self._mode == "url":
-                message["content"] = None  # OpenAI refuses an empty list; templates fail at None
         return message
-
-    def _content(self, parts: list[ContentPart]) -> str | list[dict[str, Any]]:
-        if self._mode == "text":
-            return "\n".join([IMAGE if part.is_image else part.text for part in parts])
-        return [self._part(part) for part in parts]
 
     def _part(self, part: ContentPart) -> dict[str, Any]:
         if not part.is_image:
             return {"type": "text", "text": part.text}
         if not self._has_images:
             return {"type": "text", "text": IMAGE}
-        if self._mode == "url":
+        if self._options.images == "url":
             return {"type": "image_url", "image_url": {"url": part.text}}
         self._keep_image(part.text)
         return {"type": "image"}
@@ -167,19 +160,18 @@ def arguments_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _integer(text: str) -> int:
-    return value if -MAX_BIGINT <= (value := int(text)) <= MAX_BIGINT else _refuse(text)
+def _number(text: str, kind: type[int] | type[float]) -> Any:
+    value = kind(text)
+    if not (-MAX_BIGINT <= value <= MAX_BIGINT if kind is int else math.isfinite(value)):
+        raise ValueError(f"{text[:40]} does not fit into 64 bits")
+    return value
 
 
-def _real(text: str) -> float:
-    return value if math.isfinite(value := float(text)) else _refuse(text)
-
-
-def _refuse(text: str) -> Any:
-    raise ValueError(f"{text[:40]} does not fit into 64 bits")
-
-
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(
+    parse_int=lambda text: _number(text, int),
+    parse_float=lambda text: _number(text, float),
+    parse_constant=lambda text: _number(text, float),
+)
 
 
 def prompt_turns(text: str) -> Iterator[Turn]:
@@ -192,7 +184,7 @@ def prompt_turns(text: str) -> Iterator[Turn]:
         for item in value:
             yield from _turns(str(item["role"]), item["blocks"])
     else:
-        yield Turn("user", [_part(block) for block in value])
+        yield Turn("user", _parts(value))
 
 
 def step_turns(steps: Iterator[ExportedStep], *, has_final_output: bool) -> Iterator[Turn]:
@@ -232,20 +224,18 @@ def dumped(value: Any) -> str:
 def _tools(text: str) -> str:
     value = read_json(text) if text else None
     tools = value.get("tools") if isinstance(value, dict) else None
-    items = (
-        [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    functions = [
+        {
+            "name": tool.get("name", ""),
+            "description": tool.get("description", ""),
+            "parameters": object_schema(tool.get("input_schema")),
+        }
+        for tool in (tools if isinstance(tools, list) else ())
+        if isinstance(tool, dict)
+    ]
+    return json.dumps(
+        _loadable([{"type": "function", "function": function} for function in functions])
     )
-    return json.dumps(_loadable(items))
-
-
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    parameters = object_schema(tool.get("input_schema"))
-    function = {
-        "name": tool.get("name", ""),
-        "description": tool.get("description", ""),
-        "parameters": parameters,
-    }
-    return {"type": "function", "function": function}
 
 
 def _loadable(value: Any) -> Any:
@@ -268,43 +258,41 @@ def result_parts(step: ExportedStep) -> list[ContentPart]:
         return [ContentPart(step.error)]
     value = read_json(step.output)
     blocks = value.get("blocks") if isinstance(value, dict) else None
-    return (
-        [_part(block) for block in blocks]
-        if isinstance(blocks, list)
-        else [ContentPart(step.output)]
-    )
+    return _parts(blocks) if isinstance(blocks, list) else [ContentPart(step.output)]
 
 
 def _turns(role: str, blocks: Any) -> Iterator[Turn]:
     """Yield the turns for one of the protocol's messages: each result is a turn of its own, before
     the other blocks."""
-    items = (
-        [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-    )
-    calls = [block for block in items if block.get("type") == "tool_call"]
-    results = [block for block in items if block.get("type") == "tool_result"]
-    said = [_part(block) for block in items if block not in calls and block not in results]
+    calls, results, rest = list[Any](), list[Any](), list[Any]()
+    groups = {"tool_call": calls, "tool_result": results}
+    for block in blocks if isinstance(blocks, list) else ():
+        if isinstance(block, dict):
+            groups.get(str(block.get("type")), rest).append(block)
     for result in results:
-        inner = result.get("blocks")
-        parts = [_part(block) for block in inner] if isinstance(inner, list) else []
-        yield Turn("tool", parts, call_id=str(result.get("tool_call_id", "")))
-    if calls or said or not results:
-        yield Turn(role, said, [_call(call) for call in calls])
+        call_id = str(result.get("tool_call_id", ""))
+        yield Turn("tool", _parts(result.get("blocks")), call_id=call_id)
+    if calls or rest or not results:
+        yield Turn(role, _parts(rest), [_call(call) for call in calls])
 
 
 def _call(block: dict[str, Any]) -> tuple[str, str, str]:
     return str(block.get("id", "")), str(block.get("name", "")), json.dumps(block.get("input", {}))
 
 
-def _part(block: Any) -> ContentPart:
-    """Return the part for a block: text, image, `[image]` for one that no model takes, or else its
+def _parts(blocks: Any) -> list[ContentPart]:
+    """Return a part for each block: text, image, `[image]` for one that no model takes, or else its
     JSON as text."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "image":
-        media, data = block.get("mimeType"), block.get("data")
-        if image_problem(media, data):
-            return ContentPart(IMAGE)
-        return ContentPart(f"data:{media};base64,{data}", is_image=True)
-    if kind in ("text", "reasoning") and isinstance(block.get("text"), str):
-        return ContentPart(block["text"])
-    return ContentPart(json.dumps(block))
+    parts = list[ContentPart]()
+    for block in blocks if isinstance(blocks, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "image":
+            media, data = block.get("mimeType"), block.get("data")
+            is_good = not image_problem(media, data)
+            uri = f"data:{media};base64,{data}" if is_good else IMAGE
+            parts.append(ContentPart(uri, is_image=is_good))
+        elif kind in ("text", "reasoning") and isinstance(block.get("text"), str):
+            parts.append(ContentPart(block["text"]))
+        else:
+            parts.append(ContentPart(json.dumps(block)))
+    return parts

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from typing import NamedTuple
 
 from episodes.models import Rollout
@@ -43,19 +43,17 @@ class ReportedConversations:
     """Finds the rollouts of episodes for one file. Joins that are guesses are left out."""
 
     _is_any: bool | None = None
-    _start: int = 0
-    _found: dict[int, Rollout] = field(default_factory=dict)
+    _start: int | None = None
+    _rollouts: dict[int, Rollout] = field(default_factory=dict)
 
     def of(self, episode: int) -> Rollout | None:
         """Return the rollout of an episode; None if it has none."""
         if self._is_any is None:
             self._is_any = Rollout.objects.filter(episode__isnull=False).exists()
-        if not self._is_any:
-            return None
         start = episode - episode % RANGE
-        if start != self._start or not self._found:
-            self._start, self._found = start, rollouts_of_episodes(range(start, start + RANGE))
-        return self._found.get(episode)
+        if self._is_any and start != self._start:
+            self._start, self._rollouts = start, rollouts_of_episodes(range(start, start + RANGE))
+        return self._rollouts.get(episode)
 
 
 def messages_of(rollout: Rollout) -> Iterator[ReportedMessage]:
@@ -71,36 +69,40 @@ def reported_turns(messages: Iterable[ReportedMessage], outputs: Sequence[Turn] 
 
     Raises: LostCall.
     """
-    turns, calls, unanswered = list[Turn](), dict[str, str](), list[str]()
-    said = _Said()
+    turns, tools, without_result = list[Turn](), dict[str, str](), list[str]()
+    draft = _Draft()
     for number, message in enumerate(messages):
-        if message.kind in MODEL_KINDS:
-            if message.kind != "tool_call" and said.calls:
-                turns.append(said.turn())
-                said = _Said()
-            call = said.add(message, f"call_{number}")
-            if call:
-                calls[call] = message.name
-                unanswered.append(call)
-            continue
-        if said:
-            turns.append(said.turn())
-            said = _Said()
-        if message.kind == "tool_result":
-            call = message.call_id if message.call_id in calls else next(iter(unanswered), "")
-            if not call or (message.call_id and message.call_id not in calls):
+        is_models = message.kind in MODEL_KINDS
+        if not is_models or (message.kind != "tool_call" and draft.calls):
+            turns += draft.turns()
+            draft = _Draft()
+        if is_models:
+            if call := draft.add(message, f"call_{number}"):
+                tools[call] = message.name
+                without_result.append(call)
+        elif message.kind == "tool_result":
+            call = message.call_id or next(iter(without_result), "")
+            if call not in tools:
                 raise LostCall(message.call_id)
-            if call in unanswered:
-                unanswered.remove(call)
-            turns.append(Turn("tool", [ContentPart(message.text)], call_id=call, tool=calls[call]))
+            if call in without_result:
+                without_result.remove(call)
+            turns.append(Turn("tool", [ContentPart(message.text)], call_id=call, tool=tools[call]))
         elif message.kind in _ROLES:
             turns.append(Turn(_ROLES[message.kind], [ContentPart(message.text)]))
-    if said:
-        turns.append(said.turn())
-    return _completed(turns, unanswered, outputs)
+    turns += draft.turns()
+    if not without_result or not outputs:
+        return turns
+    answers = _answers(turns, outputs)
+    complete = list[Turn]()
+    for turn in turns:
+        complete.append(turn)
+        for call, _, _ in turn.calls:
+            if call in without_result and call in answers:
+                complete.append(answers[call]._replace(call_id=call))
+    return complete
 
 
-class _Said:
+class _Draft:
     """What the model has said in its current turn."""
 
     def __init__(self) -> None:
@@ -108,55 +110,41 @@ class _Said:
         self.texts = list[str]()
         self.calls = list[tuple[str, str, str]]()
 
-    def __bool__(self) -> bool:
-        return bool(self.reasoning or self.texts or self.calls)
-
     def add(self, message: ReportedMessage, number: str) -> str:
         """Add a message; return the id of its call if it is one."""
         if message.kind == "tool_call":
             call = message.call_id or number
             self.calls.append((call, message.name, message.text or "{}"))
             return call
-        text = message.text or (message.summary if message.kind == "reasoning" else "")
+        is_reasoning = message.kind == "reasoning"
+        text = message.text or (message.summary if is_reasoning else "")
         if text:
-            (self.reasoning if message.kind == "reasoning" else self.texts).append(text)
+            (self.reasoning if is_reasoning else self.texts).append(text)
         return ""
 
-    def turn(self) -> Turn:
+    def turns(self) -> list[Turn]:
+        """Return the turn; nothing if the model has said nothing."""
+        if not (self.reasoning or self.texts or self.calls):
+            return []
         texts = [ContentPart(text) for text in self.texts]
-        return Turn("assistant", texts, self.calls, reasoning="\n\n".join(self.reasoning))
-
-
-def _completed(turns: list[Turn], unanswered: Sequence[str], outputs: Sequence[Turn]) -> list[Turn]:
-    """Return the turns with recorded results after calls whose results were not reported, as far as
-    there are any."""
-    if not unanswered or not outputs:
-        return turns
-    recorded = _answers(turns, outputs)
-    completed: list[Turn] = []
-    for turn in turns:
-        completed.append(turn)
-        for call, _, _ in turn.calls:
-            if call in unanswered and (answer := recorded.get(call)):
-                completed.append(answer._replace(call_id=call))
-    return completed
+        return [Turn("assistant", texts, self.calls, reasoning="\n\n".join(self.reasoning))]
 
 
 def _answers(turns: Sequence[Turn], outputs: Sequence[Turn]) -> dict[str, Turn]:
     """Return the recorded result of each call, by the call's id: in order, that of the next equal
     call."""
-    made = [
+    results = [
         (call_key(name, text), answer)
         for turn, answer in pairwise(outputs)
         for _, name, text in turn.calls
     ]
-    found, start = dict[str, Turn](), 0
+    answers, start = dict[str, Turn](), 0
     for call, name, text in chain.from_iterable(turn.calls for turn in turns):
-        wanted = call_key(name, text)
-        place = next((n for n in range(start, len(made)) if made[n][0] == wanted), None)
+        key = call_key(name, text)
+        place = next((n for n in range(start, len(results)) if results[n][0] == key), None)
         if place is not None:
-            found[call], start = made[place][1], place + 1
-    return found
+            answers[call], start = results[place][1], place + 1
+    return answers
 
 
 def without_final_output(turns: Sequence[Turn]) -> list[Turn]:
@@ -167,7 +155,5 @@ def without_final_output(turns: Sequence[Turn]) -> list[Turn]:
 
 def prompt_and_rest(turns: Sequence[Turn]) -> tuple[list[Turn], list[Turn]]:
     """Return the turns before the assistant's first one, and the others."""
-    first = next(
-        (place for place, turn in enumerate(turns) if turn.role == "assistant"), len(turns)
-    )
-    return list(turns[:first]), list(turns[first:])
+    prompt = list(takewhile(lambda turn: turn.role != "assistant", turns))
+    return prompt, list(turns[len(prompt) :])

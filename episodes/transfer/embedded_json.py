@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
-from environments.wire import MAX_DEPTH, check_depth, distinct_members, repeated
+from environments.wire import MAX_DEPTH, check_depth, distinct_members
+from episodes.uploads.json_text import JsonText
 
 SCHEMA = "episode/1"
 """Value of the key `orsweb` of a line with an episode."""
@@ -26,7 +26,6 @@ MAX_LEVELS = MAX_DEPTH - ENVELOPE_LEVELS
 in the whole."""
 _MAX_CACHED_CHARACTERS = 16 * 1024
 _BLANKS = " \t\r\n"
-_BLANK = frozenset(_BLANKS)
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -76,6 +75,8 @@ _is_embeddable = lru_cache(256)(is_embeddable)
 Shape = dict[str, Any] | list[Any] | None
 """Which parts of a value are exact texts: None for a text, a dict for an object's keys, a list for
 an array's items."""
+_PLAIN: dict[str, Any] = {}
+"""The shape of a value without exact texts."""
 
 
 def sliced(text: str, shape: Shape) -> Any:
@@ -83,73 +84,17 @@ def sliced(text: str, shape: Shape) -> Any:
 
     Raises: ValueError, RecursionError.
     """
-    value, at = _value(text, _blank(text, 0), shape)
-    if at != len(text.rstrip(_BLANKS)):
-        raise ValueError(f"Extra data at character {at + 1}")
+    json_text = JsonText(text, _plain_decoder.raw_decode)
+    value = _value(json_text, shape)
+    json_text.check_end()
     return value
 
 
-def _value(text: str, at: int, shape: Shape) -> tuple[Any, int]:
-    """Return the value that starts at `at`, and its end."""
-    start = text[at : at + 1]
-    if start == "{" and isinstance(shape, dict):
-        return _object(text, at, shape)
-    if start == "[" and isinstance(shape, list):
-        return _array(text, at, shape[0])
-    if shape is None:
-        _, end = _decoder.raw_decode(text, at)
-        return text[at:end], end
-    return _plain_decoder.raw_decode(text, at)
-
-
-def _object(text: str, at: int, shape: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    found: dict[str, Any] = {}
-    at = _blank(text, at + 1)
-    while text[at : at + 1] != "}":
-        _expect(text, at, '"')
-        key, at = scanstring(text, at + 1, True)
-        if key in found:
-            raise repeated(key)
-        at = _blank(text, at)
-        _expect(text, at, ":")
-        found[key], at = _value(text, _blank(text, at + 1), shape.get(key, _PLAIN))
-        at = _next(text, at, "}")
-    return found, at + 1
-
-
-def _array(text: str, at: int, shape: Shape) -> tuple[list[Any], int]:
-    found: list[Any] = []
-    at = _blank(text, at + 1)
-    while text[at : at + 1] != "]":
-        value, at = _value(text, at, shape)
-        found.append(value)
-        at = _next(text, at, "]")
-    return found, at + 1
-
-
-_PLAIN: dict[str, Any] = {}
-"""The shape of a value without exact texts."""
-
-
-def _next(text: str, at: int, closing: str) -> int:
-    """Return the start of the next member, or the position of `closing`."""
-    at = _blank(text, at)
-    if text[at : at + 1] == closing:
-        return at
-    _expect(text, at, ",")
-    at = _blank(text, at + 1)
-    if text[at : at + 1] == closing:
-        raise ValueError(f"Something is expected after the comma at character {at + 1}")
-    return at
-
-
-def _blank(text: str, at: int) -> int:
-    """Return the position of the next character that is not a blank."""
-    while text[at : at + 1] in _BLANK:
-        at += 1
-    return at
-
-
-def _expect(text: str, at: int, mark: str) -> None:
-    if text[at : at + 1] != mark:
-        raise ValueError(f"Expecting {mark!r} at character {at + 1}")
+def _value(text: JsonText, shape: Shape) -> Any:
+    """Return the next value."""
+    mark = text.next_mark()
+    if mark == "{" and shape and isinstance(shape, dict):
+        return {name: _value(text, shape.get(name, _PLAIN)) for name in text.members()}
+    if mark == "[" and isinstance(shape, list):
+        return [_value(text, shape[0]) for _ in text.items()]
+    return text.exact(_decoder.raw_decode) if shape is None else text.value()

@@ -61,10 +61,10 @@ class ExportFile:
         return self._reporting(episode for ids in batches for episode in recorded(ids, self.guard))
 
     def _reporting(self, rows: Iterator[T]) -> Iterator[T]:
-        for done, row in enumerate(rows, 1):
+        for count, row in enumerate(rows, 1):
             yield row
             if self.progress:
-                self.progress(done)
+                self.progress(count)
 
     def rollout_of(self, episode: int) -> Rollout | None:
         """Return the rollout whose conversation takes the place of the recorded one; None: there is

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
@@ -304,14 +306,15 @@ def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recor
     for group in _groups(facts_of(ids, guard)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
         additions = Additions([facts.id for facts in group])
-        rows = defaultdict[int, Iterable[_Row]](tuple)
+        rows = _step_rows(group, blobs)
+        by_episode = defaultdict[int, Iterable[_Row]](tuple)
         if group[0].is_long:
-            rows[group[0].id] = _long_steps(group[0].id, blobs)
+            by_episode[group[0].id] = rows
         else:
-            rows |= _steps_of(group, blobs)
+            by_episode |= {number: list(steps) for number, steps in groupby(rows, itemgetter(0))}
         for facts in group:
             prompt, tools = blobs.text(facts.prompt), blobs.text(facts.tools)
-            steps = (_step(row, blobs) for row in rows[facts.id])
+            steps = (_step(row, blobs) for row in by_episode[facts.id])
             yield Recorded(facts, prompt, tools, steps, additions)
 
 
@@ -330,23 +333,18 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
         yield group
 
 
-def _steps_of(group: list[EpisodeFacts], blobs: Blobs) -> dict[int, list[_Row]]:
-    steps = Step.objects.filter(episode__in=[facts.id for facts in group])
-    rows = list(steps.order_by("episode_id", "index").values_list(*_STEP_COLUMNS))
-    blobs.prepare(digest for row in rows for digest in row[-2:])
-    by_episode = defaultdict[int, list[_Row]](list)
-    for row in rows:
-        by_episode[row[0]].append(row)
-    return by_episode
-
-
-def _long_steps(episode: int, blobs: Blobs) -> Iterator[_Row]:
-    steps = Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS)
-    last = -1
-    while rows := list(steps.filter(index__gt=last)[:BATCH_STEPS]):
-        blobs.prepare(digest for row in rows for digest in row[-2:])
-        yield from rows
-        last = rows[-1][1]
+def _step_rows(group: list[EpisodeFacts], blobs: Blobs) -> Iterator[_Row]:
+    """Yield the rows of steps by episode and index. One query, or one for every BATCH_STEPS of a
+    long episode."""
+    rows = Step.objects.filter(episode__in=[facts.id for facts in group])
+    steps = rows.order_by("episode_id", "index").values_list(*_STEP_COLUMNS)
+    is_long, last = group[0].is_long, -1
+    while batch := list(steps.filter(index__gt=last)[:BATCH_STEPS] if is_long else steps):
+        blobs.prepare(digest for row in batch for digest in row[-2:])
+        yield from batch
+        if not is_long:
+            break
+        last = batch[-1][1]
 
 
 def _step(row: _Row, blobs: Blobs) -> ExportedStep:

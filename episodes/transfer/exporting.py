@@ -109,14 +109,14 @@ class EpisodeExport:
             ),
         )
 
-    def episodes(self, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
-        """Return the episodes. `named`: as of `episodes_of`.
+    def episodes(self, names: NamedRows | None = None) -> AttemptQuerySet[Episode]:
+        """Return the episodes. `names`: the rows that the filter names.
 
         Returns and successes are by the parts of a definition that the filter gives, and else by
         that of each episode's environment, which takes a query.
         """
         # A search finds all matches, not only as many of the newest as pages look at.
-        episodes = episodes_of(self.filter, named, most_texts=None)
+        episodes = episodes_of(self.filter, names, most_texts=None)
         if self.ids:
             episodes = episodes.filter(pk__in=self.ids)
         if self.least_return is None and not self.only_successes:
@@ -129,22 +129,19 @@ class EpisodeExport:
         if self.only_successes:
             condition &= conventions.attempts & Q(own_return__gt=definitions.bar_value())
         value = conventions.return_of(self.filter.overrides.return_)
-        ended = episodes.ended().alias(own_return=value).filter(condition)
-        return cast("AttemptQuerySet[Episode]", ended)
+        attempts = episodes.ended().alias(own_return=value).filter(condition)
+        return cast("AttemptQuerySet[Episode]", attempts)
 
     def file(self, blind: Collection[int], name: str = "episodes") -> StreamedFile:
         """Return the file, whose name `name` begins. Raises: NothingToExport.
 
         `blind`: ids of episodes that the viewer plays blind, of which the file tells nothing.
         """
-        viewer, named, definition = (
-            self.filter.viewer,
-            NamedRows.of(self.filter),
-            self.filter.overrides,
-        )
-        episodes = self.episodes(named).exclude(pk__in=blind)
+        viewer, names = self.filter.viewer, NamedRows.of(self.filter)
+        definition = self.filter.overrides
+        episodes = self.episodes(names).exclude(pk__in=blind)
         if not episodes.exists():
-            raise NothingToExport(NO_EPISODES, named.unknown)
+            raise NothingToExport(NO_EPISODES, names.unknown)
         # Episodes of one task share its prompt. A key gets none from an episode of another key.
         readable = Episode.objects.seen_by(viewer).exclude(pk__in=blind)
         content = ExportFile(
@@ -157,9 +154,9 @@ class EpisodeExport:
         pieces = joined(self.format.pieces(content))
         first = next(pieces, None)
         if first is None:
-            raise NothingToExport(self.format.why_empty or NO_EPISODES, named.unknown)
-        if named.environment is not None:
-            header = definition_header(definition_of(named.environment, definition))
+            raise NothingToExport(self.format.why_empty or NO_EPISODES, names.unknown)
+        if names.environment is not None:
+            header = definition_header(definition_of(names.environment, definition))
         else:  # each environment has its own definition
             parts = definition.values()
             texts = [f"{name}={parts.get(name, 'environment')}" for name in DEFINITION_PARAMETERS]

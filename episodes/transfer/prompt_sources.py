@@ -67,7 +67,7 @@ class PromptSources:
         service.
         """
         self._readable = Episode.objects.all() if readable is None else readable
-        self._ask = _ask_service if ask is None else ask
+        self._ask = ask or _ask_service
         self._blobs = Blobs()
         self._by_task = dict[tuple[Column, int], Sourced]()
         self._by_environment = dict[str, Sourced]()
@@ -85,28 +85,29 @@ class PromptSources:
         episode."""
         if episode.facts.tools:
             return Sourced(episode.tools, "recorded")
-        found = self._of_task(episode, "tools")
-        return self._of_environment(episode.facts.environment) if found is NOTHING else found
+        tools = self._of_task(episode, "tools")
+        if tools is NOTHING:
+            name = episode.facts.environment
+            if name not in self._by_environment:
+                tools = self._newest(self._readable.filter(environment__name=name), "tools")
+                if tools is not NOTHING:
+                    tools = tools._replace(source=f"{tools.source}, another task")
+                self._by_environment[name] = tools
+            tools = self._by_environment[name]
+        return tools
 
     def _of_task(self, episode: Recorded, column: Column) -> Sourced:
-        key = column, episode.facts.task_id
-        if key not in self._by_task:
+        task = episode.facts.task_id
+        if (column, task) not in self._by_task:
             if len(self._by_task) >= MAX_CACHED:
                 self._by_task.clear()
-            found = self._newest(self._readable.filter(task=episode.facts.task_id), column)
-            if found is NOTHING and column == "prompt":
+            source = self._newest(self._readable.filter(task=task), column)
+            if source is NOTHING and column == "prompt":
                 # the file may hide it
-                spec = Task.objects.values_list("spec", flat=True).get(pk=episode.facts.task_id)
-                found = self._asked(episode.facts.environment, spec)
-            self._by_task[key] = found
-        return self._by_task[key]
-
-    def _of_environment(self, name: str) -> Sourced:
-        if name not in self._by_environment:
-            found = self._newest(self._readable.filter(environment__name=name), "tools")
-            another = found._replace(source=f"{found.source}, another task")
-            self._by_environment[name] = NOTHING if found is NOTHING else another
-        return self._by_environment[name]
+                spec = Task.objects.values_list("spec", flat=True).get(pk=task)
+                source = self._hosted(episode.facts.environment, spec)
+            self._by_task[column, task] = source
+        return self._by_task[column, task]
 
     def _newest(self, episodes: QuerySet[Episode], column: Column) -> Sourced:
         rows = (
@@ -118,7 +119,7 @@ class PromptSources:
             return NOTHING
         return Sourced(self._blobs.text(row[1]), f"episode {row[0]}")
 
-    def _asked(self, environment: str, spec: str) -> Sourced:
+    def _hosted(self, environment: str, spec: str) -> Sourced:
         """Ask the hosted environment for the prompt of a task, unless that has failed too often."""
         if self._trials >= MAX_TRIALS or self._failures.get(environment, 0) >= MAX_FAILURES:
             return NOTHING
@@ -137,9 +138,9 @@ class PromptSources:
 
 
 def _ask_service(environment: str, spec: str) -> str:
-    return (
-        try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json if service_or_none() else ""
-    )
+    if service_or_none() is None:
+        return ""
+    return try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json
 
 
 class HostedPrompts:
@@ -170,9 +171,7 @@ class HostedPrompts:
 
     async def _prompt(self, environment: str, spec: Any) -> str:
         if self._host is None:
-            registry, self._pool = (
-                load(conf.specifications(), conf.loading()),
-                self._pool or ThreadPool(),
-            )
+            registry = load(conf.specifications(), conf.loading())
+            self._pool = self._pool or ThreadPool()
             self._host = EveryHost(registry, self._pool, conf.limits())
         return (await try_out(self._host, environment, spec, MAX_TRIAL_SECONDS)).prompt_json

@@ -76,13 +76,13 @@ def test_a_bad_value_is_named(
     ("text", "words"),
     [
         ("oops", "is not JSON: Expecting value"),
-        ('{"orsweb": "episode/1", "id": 3', "is not JSON: Expecting ',' at character 32"),
+        ('{"orsweb": "episode/1", "id": 3', "is not JSON: Expecting ',' or '}' at character 32"),
         (
             '{"orsweb": "episode/1", "orsweb": 1}',
             "has the key 'orsweb' twice in one object; keep one of them",
         ),
-        ('{"orsweb": "episode/1",}', "is not JSON: Something is expected after the comma"),
-        ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 24"),
+        ('{"orsweb": "episode/1",}', "is not JSON: Expecting the name of a member at character 24"),
+        ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 25"),
         ('{"orsweb": NaN}', "is not JSON: NaN is not JSON"),
         (
             '{"orsweb": "episode/1", "run": {"config": {"a": 1e400}}}',
