@@ -37,8 +37,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
     empty = (
         "No API keys. People who may change API keys see all of the database here, others see "
-        "their own. Those of "
-        "ORSWEB_API_KEYS are not listed."
+        "their own. Those of ORSWEB_API_KEYS are not listed."
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
@@ -90,13 +89,14 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         if not self.has_add_permission(request):
             raise PermissionDenied
         form = NewKeyForm(request.user, request.POST if request.method == "POST" else None)
-        if not (form.is_bound and form.is_valid()):
-            return self._form_page(request, form)
-        try:
-            row, text = make_key(**form.values())
-        except ValidationError as error:
-            form.add_error(None, error.messages)
-            return self._form_page(request, form)
+        if form.is_valid():
+            try:
+                row, text = make_key(**form.values())
+            except ValidationError as error:
+                form.add_error(None, error.messages)
+        if not form.is_valid():
+            status, template = 400 if form.is_bound else 200, "environments/api_key_form.html"
+            return self._page(request, template, "Add API key", status=status, form=form)
         note(request.user.pk, row, f"Made with the scopes {', '.join(row.scopes)}.", ADDITION)
         response = self._page(
             request, "environments/api_key.html", row.name, text=text, **self.page(request, row)
@@ -126,9 +126,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def quotas(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Change the quotas of a key, or show the page with what is wrong."""
-        return self._change(
-            request, self._changeable(request, pk), QuotasForm(request.POST), "quotas_form"
-        )
+        row = self._changeable(request, pk)
+        return self._change(request, row, QuotasForm(request.POST), "quotas_form")
 
     def _changeable(self, request: HttpRequest, pk: int) -> ApiKey:
         ring.note_uses()  # a key that was used a moment ago keeps its name, too
@@ -166,10 +165,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return answer
 
     def page(self, request: HttpRequest, row: ApiKey) -> dict[str, Any]:
-        shown = facts_of(row, hidden_names(viewer_of(request.user))).items()
-        facts = {
-            name.capitalize(): value for name, value in shown if name not in ("name", "quotas")
-        }
+        values = facts_of(row, hidden_names(viewer_of(request.user)))
+        names = [name for name in values if name not in ("name", "quotas")]
+        facts = {name.capitalize(): values[name] for name in names}
         if row.revoked:
             facts["Revoked"] = f"{row.revoked:%Y-%m-%d %H:%M} UTC by {row.revoked_by}"
         may_revoke = row.revoked is None and self._may_revoke(request)
@@ -195,19 +193,13 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         """Return whether the key names an environment hidden from the person, or is another's and
         may do more."""
         unseen = hidden_names(viewer_of(request.user))
-        is_others = row.owner_id is None or row.owner_id != request.user.pk
-        return any(name.lower() in unseen for name in row.environments) or (
-            is_others and not set(row.scopes) <= set(scopes_that(request.user))
-        )
+        if any(name.lower() in unseen for name in row.environments):
+            return True
+        is_own = row.owner_id is not None and row.owner_id == request.user.pk
+        return not is_own and not set(row.scopes) <= set(scopes_that(request.user))
 
     def _may_revoke(self, request: HttpRequest) -> bool:
         return request.user.has_perm(CHANGE_KEYS) or self.has_add_permission(request)
-
-    def _form_page(self, request: HttpRequest, form: NewKeyForm) -> TemplateResponse:
-        status = 400 if form.is_bound else 200
-        return self._page(
-            request, "environments/api_key_form.html", "Add API key", status=status, form=form
-        )
 
     def _page(
         self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -30,24 +30,20 @@ class QuotasForm(forms.Form):
         super().__init__(data, initial=dict(quotas))
         default = conf.quotas()
         for name, what in DESCRIPTIONS.items():
-            usual = getattr(default, name)
+            number = getattr(default, name)
+            placeholder = f"{number:,}" if number else "no limit"
             self.fields[name] = WholeNumberField(
                 required=False,
                 min_value=0,
                 max_value=MAX_QUOTA,
                 label=capfirst(what),
-                widget=forms.NumberInput(
-                    attrs={"placeholder": f"{usual:,}" if usual else "no limit"}
-                ),
+                widget=forms.NumberInput(attrs={"placeholder": placeholder}),
             )
 
     def values(self) -> dict[str, Any]:
         """Return the fields of the row."""
-        return {
-            "quotas": {
-                name: value for name, value in self.cleaned_data.items() if value is not None
-            }
-        }
+        values = self.cleaned_data
+        return {"quotas": {name: value for name, value in values.items() if value is not None}}
 
 
 class KeyForm(forms.Form):
@@ -77,10 +73,11 @@ class KeyForm(forms.Form):
     def offer(self, person: Any, row: ApiKey) -> None:
         """Set the choices that the person has for the key `row`."""
         scopes = [name for name in SCOPES if name in {*scopes_that(person), *row.scopes}]
-        names = Environment.objects.seen_by(viewer_of(person)).values_list("name", flat=True)
+        rows = Environment.objects.seen_by(viewer_of(person))
         fields: Any = self.fields
         fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scopes]
-        fields["environments"].choices = [(name, name) for name in _merged(names, row.environments)]
+        names = dict.fromkeys([*rows.values_list("name", flat=True), *row.environments])
+        fields["environments"].choices = [(name, name) for name in names]
 
     def values(self) -> dict[str, Any]:
         """Return the fields of the row."""
@@ -133,33 +130,26 @@ class ChangedKeyForm(KeyForm):
 
     def __init__(self, person: Any, row: ApiKey, data: Any = None) -> None:
         names = ("name", "scopes", "environments", "run", "expires")
-        super().__init__(
-            data,
-            initial={name: getattr(row, name) for name in names}
-            | {"splits": ", ".join(row.splits)},
-        )
+        values = {name: getattr(row, name) for name in names}
+        super().__init__(data, initial={**values, "splits": ", ".join(row.splits)})
         self.offer(person, row)
         self._row = row
         self.fields["name"].help_text = "Only a key that was never used can get another name."
 
     def values(self) -> dict[str, Any]:
-        expires = (
-            self.cleaned_data["expires"] if "expires" in self.changed_data else self._row.expires
-        )
+        expires = self._row.expires
+        if "expires" in self.changed_data:
+            expires = self.cleaned_data["expires"]
         return {**super().values(), "expires": expires}
 
 
 def scopes_that(person: Any) -> list[str]:
     """Return the scopes that the person may give: none that would let a key do more than they may
     do themselves."""
-    refused_scopes = set() if person.has_perm("environments.change_task") else {CURATE}
-    # figures name all environments
-    refused_scopes |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}
-    refused_scopes |= set() if person.is_superuser else {ADMIN}
-    return [scope for scope in SCOPES if scope not in refused_scopes]
-
-
-def _merged(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the names, and those of `others` that are none of them."""
-    merged_names = list(names)
-    return merged_names + [name for name in others if name not in merged_names]
+    may_give = {
+        CURATE: person.has_perm("environments.change_task"),
+        # figures name all environments
+        MONITOR: person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)),
+        ADMIN: person.is_superuser,
+    }
+    return [scope for scope in SCOPES if may_give.get(scope, True)]

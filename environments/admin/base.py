@@ -73,11 +73,10 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
-        return (
-            rows.filter(visible_environments(viewer_of(request.user), self.to_environment))
-            if self.to_environment
-            else rows
-        )
+        if self.to_environment:
+            viewer = viewer_of(request.user)
+            rows = rows.filter(visible_environments(viewer, self.to_environment))
+        return rows
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         may_view = bool(super().has_view_permission(request, obj))
@@ -147,11 +146,9 @@ class RowFilter(ChipFilter):
         return f"there is no {self.title} of that number"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return (
-            queryset.filter(**{self.column or str(self.parameter_name): value})
-            if (value := self.value())
-            else queryset
-        )
+        if value := self.value():
+            queryset = queryset.filter(**{self.column or str(self.parameter_name): value})
+        return queryset
 
 
 class EnvironmentFilter(RowFilter):

@@ -31,7 +31,9 @@ SERVER = "server"
 def job_url(job: str, back: str = "") -> str:
     """Return the address of the job's page. `back`: path of the page to return to."""
     path = reverse("admin:environments_task_job", args=[job])
-    parameters = {**({"back": back} if back else {}), **this_server()}
+    parameters: dict[str, str | int] = dict(this_server())
+    if back:
+        parameters = {"back": back, **parameters}
     return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
@@ -59,8 +61,9 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
     Titles and results of others may be about that.
     """
     rows = jobs.jobs()
-    is_all = not viewer_of(request.user).hides_anything
-    return rows if is_all else [job for job in rows if job.owner == author_of(request)]
+    if viewer_of(request.user).hides_anything:
+        rows = [job for job in rows if job.owner == author_of(request)]
+    return rows
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
@@ -84,12 +87,9 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
             {"state": job.state, "done": job.done, "total": job.total, "progress": job.progress}
         )
     back = request.GET.get("back", "")
-    inside = (
-        back
-        if back.startswith(reverse("admin:index"))
-        else reverse("admin:environments_task_changelist")
-    )
-    variables = {"title": job.title, "job": job, "back": inside, "link": split_link(job.result)}
+    if not back.startswith(reverse("admin:index")):
+        back = reverse("admin:environments_task_changelist")
+    variables = {"title": job.title, "job": job, "back": back, "link": split_link(job.result)}
     return TemplateResponse(request, "environments/job.html", {**context, **variables})
 
 

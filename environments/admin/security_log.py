@@ -59,20 +59,6 @@ class PeriodFilter(ChipFilter):
         return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[period][1]))
 
 
-_ACTION = re.compile(r"action (\d{1,18})")
-
-
-def _linked(detail: str) -> str:
-    """Return the detail of an entry about curation, with a link to the page of the action."""
-    if not (match := _ACTION.fullmatch(detail)):
-        return detail
-    return format_html(
-        '<a href="{}">{}</a>',
-        reverse("admin:environments_curationaction_change", args=[match[1]]),
-        detail,
-    )
-
-
 @admin.register(SecurityEvent)
 class SecurityEventAdmin(ReadOnlyAdmin):
     is_about_all = True
@@ -89,9 +75,8 @@ class SecurityEventAdmin(ReadOnlyAdmin):
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """Return the order: within a period that of time, whose index begins there, instead of that
         of all entries."""
-        return (
-            ("-at", "-pk") if request.GET.get(PeriodFilter.parameter_name) in PERIODS else ("-pk",)
-        )
+        has_period = request.GET.get(PeriodFilter.parameter_name) in PERIODS
+        return ("-at", "-pk") if has_period else ("-pk",)
 
     @admin.display(description="when")
     def when(self, row: SecurityEvent) -> SafeString:
@@ -99,14 +84,9 @@ class SecurityEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="event")
     def event(self, row: SecurityEvent) -> SafeString:
-        is_refusal = row.kind in FAILURES
+        ending, mark = ("failure", "✕") if row.kind in FAILURES else ("", "")
         html = '<span class="ending nowrap" data-ending="{}"><b>{}</b> {}</span>'
-        return format_html(
-            html,
-            "failure" if is_refusal else "",
-            "✕" if is_refusal else "",
-            KINDS.get(row.kind, row.kind),
-        )
+        return format_html(html, ending, mark, KINDS.get(row.kind, row.kind))
 
     @admin.display(description="who")
     def who_(self, row: SecurityEvent) -> str:
@@ -118,10 +98,13 @@ class SecurityEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what")
     def about(self, row: SecurityEvent) -> str:
-        detail = _linked(row.detail) if row.kind == "curated" else row.detail
-        return format_html_join(
-            ": ", "{}", ((text,) for text in (row.what.rstrip("."), detail) if text)
-        )
+        detail = row.detail
+        match = re.fullmatch(r"action (\d{1,18})", detail)
+        if row.kind == "curated" and match:
+            page = reverse("admin:environments_curationaction_change", args=[match[1]])
+            detail = format_html('<a href="{}">{}</a>', page, detail)
+        texts = [text for text in (row.what.rstrip("."), detail) if text]
+        return format_html_join(": ", "{}", ((text,) for text in texts))
 
     @admin.display(description="times")
     def times(self, row: SecurityEvent) -> SafeString:

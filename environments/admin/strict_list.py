@@ -38,18 +38,15 @@ class StrictList:
         try:
             return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
         except IncorrectLookupParameters as error:
-            query, reason = (
-                shorten(request.GET.urlencode(), 200),
-                error.args[0] if error.args else None,
-            )
-            messages = reason.messages if isinstance(reason, ValidationError) else [str(reason)]
-            words = (
-                f" {' '.join(messages)}" if isinstance(reason, ValidationError | ValueError) else ""
-            )
-            raise BadRequest(
-                f"This list has no filter like {query!r}.{words} Open it without, and choose its "
-                "filters there."
-            ) from error
+            query = shorten(request.GET.urlencode(), 200)
+            sentences = [f"This list has no filter like {query!r}."]
+            reason = error.args[0] if error.args else None
+            if isinstance(reason, ValidationError):
+                sentences += reason.messages
+            elif isinstance(reason, ValueError):
+                sentences.append(str(reason))
+            sentences.append("Open it without, and choose its filters there.")
+            raise BadRequest(" ".join(sentences)) from error
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -83,16 +80,10 @@ class StrictList:
 class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def get_filters(self, request: HttpRequest) -> Any:
         """Check the address before Django reads it. A `ChipFilter` checks its value itself."""
-        chips = [
-            filter_class.parameter_name
-            for filter_class in self.list_filter
-            if not isinstance(filter_class, str)
-        ]
-        names = [
-            *chips,
-            *(filter_class for filter_class in self.list_filter if isinstance(filter_class, str)),
-            *self._parts_of_lists(),
-        ]
+        chips = [item.parameter_name for item in self.list_filter if not isinstance(item, str)]
+        fields = [item for item in self.list_filter if isinstance(item, str)]
+        others = self._other_parameters()
+        names = [*chips, *fields, *others]
         for name in request.GET:
             if name not in names and _field_of(self.model, name)[0] is None:
                 raise unknown_name(name, request.GET[name], names, "filter")
@@ -103,8 +94,14 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
             elif name in (ALL_VAR, IS_FACETS_VAR) and value not in ("", "1", "True"):
                 raise BadFilter(name, value, "allowed are 1, True")
             elif name == ORDER_VAR and value:
-                self._check_order(value)
-            elif name not in (*chips, *self._parts_of_lists()):
+                columns = self.sortable_columns()
+                if any(part.removeprefix("-") not in columns for part in value.split(".")):
+                    choices = (
+                        f"allowed are {', '.join(columns)}, with - before it for the reverse and "
+                        ". between several"
+                    )
+                    raise BadFilter(name, value, choices)
+            elif name not in (*chips, *others):
                 self._check_lookup(request, name, value)
         return super().get_filters(request)
 
@@ -122,12 +119,13 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def sortable_columns(self) -> list[str]:
         """Return the numbers of the columns by which the list can be sorted, as the parameter `o`
         has them."""
-        columns = [
-            (n, name) for n, name in enumerate(self.list_display) if name in self.sortable_by
+        return [
+            str(number)
+            for number, name in enumerate(self.list_display)
+            if name in self.sortable_by and self.get_ordering_field(name)
         ]
-        return [str(n) for n, name in columns if self.get_ordering_field(name)]
 
-    def _parts_of_lists(self) -> list[str]:
+    def _other_parameters(self) -> list[str]:
         """Return the names of the parameters that are no filters."""
         parts = {
             SEARCH_VAR: self.search_fields,
@@ -138,15 +136,6 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
         }
         return [name for name, has_it in parts.items() if has_it]
 
-    def _check_order(self, text: str) -> None:
-        sortable = self.sortable_columns()
-        if any(part.removeprefix("-") not in sortable for part in text.split(".")):
-            choices = (
-                f"allowed are {', '.join(sortable)}, with - before it for the reverse and . "
-                "between several"
-            )
-            raise BadFilter(ORDER_VAR, text, choices)
-
     def _check_lookup(self, request: HttpRequest, name: str, value: str) -> None:
         """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or
         `groups__id__in`."""
@@ -156,25 +145,27 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
                 name, value, "lists are not searched by regular expressions; q searches by words"
             )
         values = value.split(",") if lookup == "in" else [value]
-        is_same, choices = lookup in ("", "exact", "in"), getattr(field, "flatchoices", ())
+        is_same = lookup in ("", "exact", "in")
+        choices: list[str] = []
         if lookup == "isnull" or (is_same and isinstance(field, BooleanField)):
-            choices = [(word, word) for word in BOOLEANS]
-        if (
-            (is_same or lookup == "isnull")
-            and choices
-            and not {str(key) for key, _ in choices}.issuperset(values)
-        ):
-            raise BadFilter(name, value, f"allowed are {', '.join(str(key) for key, _ in choices)}")
+            choices = list(BOOLEANS)
+        elif is_same:
+            choices = [str(key) for key, _ in getattr(field, "flatchoices", ())]
+        if choices and not set(choices).issuperset(values):
+            raise BadFilter(name, value, f"allowed are {', '.join(choices)}")
         is_number = (isinstance(field, IntegerField) or field.is_relation) and lookup != "isnull"
         if is_number and value and None in map(id_in, values):
             raise BadFilter(name, value, "it has to be a number, such as 12")
-        of = self.model_admin.admin_site._registry.get(
-            field.related_model if field.is_relation else field.model
-        )
-        if value and is_number and is_same and of and of is not self.model_admin:
-            rows = of.get_queryset(request).filter(pk__in=values)
-            if (field.is_relation or field.primary_key) and rows.count() < len(set(values)):
-                raise BadFilter(name, value, f"there is no {of.opts.verbose_name} of that number")
+        is_row = field.is_relation or field.primary_key
+        model = field.related_model if field.is_relation else field.model
+        rows_admin = self.model_admin.admin_site._registry.get(model)
+        if not (value and is_number and is_same and is_row and rows_admin):
+            return
+        if rows_admin is not self.model_admin:
+            rows = rows_admin.get_queryset(request).filter(pk__in=values)
+            if rows.count() < len(set(values)):
+                noun = rows_admin.opts.verbose_name
+                raise BadFilter(name, value, f"there is no {noun} of that number")
 
 
 def _field_of(model: type[Model], name: str) -> tuple[Any, str]:

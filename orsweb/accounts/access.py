@@ -132,7 +132,9 @@ class PagesNeedLoginMiddleware:
             if permission := missing(request):
                 raise PermissionDenied(refusal(request.user, permission))
             return self.get_response(request)
-        if _is_for_guests(request):
+        play = reverse("play")
+        is_guest = request.path.startswith(play) and "guest" in request.session
+        if is_guest or request.path.startswith(f"{play}invite/"):
             return self.get_response(request)
         # reload the page, or the login page would replace a part of it
         if request.headers.get("HX-Request"):
@@ -150,12 +152,3 @@ def sign_on_paths() -> tuple[str, ...]:
     """Return the paths of single sign-on, which people open to log in; none if it is not
     configured."""
     return (reverse("sign_on"), reverse("sign_on_callback")) if settings.ORSWEB_OIDC_ISSUER else ()
-
-
-def _is_for_guests(request: HttpRequest) -> bool:
-    """Return whether the request is for the link of an invite, or is a guest's for the player's
-    pages."""
-    play = reverse("play")
-    return request.path.startswith(f"{play}invite/") or (
-        request.path.startswith(play) and "guest" in request.session
-    )
