@@ -83,18 +83,22 @@ def _page(
     more: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    served = Split.objects.seen_by(seat.viewer).filter(is_served=True).order_by("position", "name")
-    hosted = Environment.objects.seen_by(seat.viewer).filter(is_hosted=True)
+    split_rows = Split.objects.seen_by(seat.viewer).filter(is_served=True)
+    split_rows = split_rows.order_by("position", "name")
+    rows = Environment.objects.seen_by(seat.viewer).filter(is_hosted=True)
     if seat.invite is not None:
-        hosted = hosted.filter(pk=seat.invite.environment_id)
-    environments = list(hosted.prefetch_related(Prefetch("splits", queryset=served)))
+        rows = rows.filter(pk=seat.invite.environment_id)
+    environments = list(rows.prefetch_related(Prefetch("splits", queryset=split_rows)))
     playable = [row for row in environments if row.is_enabled and not row.unavailable]
     matches = [row for row in environments if row.name == choice.environment]
     environment = next(iter([*matches, *playable, *environments]), None)
     splits, task = list[Split](), None
     if environment is not None:
-        rows = environment.splits.all()
-        splits = [split for split in rows if seat.may_play(environment.name, split.name)]
+        splits = [
+            split
+            for split in environment.splits.all()
+            if seat.may_play(environment.name, split.name)
+        ]
         if seat.guest is None:  # the page shows only its name, as agents don't see its fields
             tasks = Task.objects.seen_by(seat.viewer).filter(environment=environment)
             task = tasks.filter(pk=id_in(choice.task) or 0).first()

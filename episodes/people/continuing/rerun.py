@@ -69,7 +69,7 @@ class RerunProgress:
     """differs: a step has a different result, and the player has not yet decided what to do."""
     total: int
     """Number of steps to run again."""
-    done: int = 0
+    count: int = 0
     """Number of steps that were run again."""
     differs: RerunStep | None = None
     """The first step with a different result."""
@@ -82,13 +82,13 @@ class RerunProgress:
 
     @property
     def left(self) -> int:
-        return self.total - self.done
+        return self.total - self.count
 
     def after(self, step: RerunStep) -> RerunProgress:
         """Return the progress with one more step."""
         return replace(
             self,
-            done=self.done + 1,
+            count=self.count + 1,
             differs=self.differs or (step if step.is_other else None),
             others=self.others + step.is_other,
             asides=self.asides + (bool(step.differing) and not step.is_other),
@@ -129,13 +129,13 @@ class Rerun:
     async def stop_here(self) -> None:
         """Continue from the last step that was run again. Does nothing before the first one and
         while steps run."""
-        count = self.progress.done
+        count = self.progress.count
         if count and self.progress.state in ("differs", "failed"):
             await self._note(parent_step=count - 1)
             self._change(state="done", total=count)
 
     async def _run(self) -> None:
-        steps = recorded_steps(self._parent, self.progress.done, self.progress.total - 1)
+        steps = recorded_steps(self._parent, self.progress.count, self.progress.total - 1)
         async with aclosing(run_steps(self._service, self._sid, self._owner, steps)) as again:
             async for step in again:
                 is_first = step.is_other and self.progress.differs is None

@@ -67,15 +67,15 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
     """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser
     its guest."""
     try:
-        found = invite_of(token)
-        guest = _guest_at_end(request, found)
+        row = invite_of(token)
+        guest = _guest_at_end(request, row)
         if guest is None:
-            refuse_unless_open(found)
+            refuse_unless_open(row)
     except InviteRefused as refusal:
         security_log.note("login_failed", "invite", detail=str(refusal))
         answer = refusal_page(request, refusal)
     else:
-        answer = _answer(request, found) if guest is None else _enter(request, found, guest)
+        answer = _answer(request, row) if guest is None else _enter(request, row, guest)
     answer.headers["Referrer-Policy"] = REFERRER_POLICY
     return answer
 

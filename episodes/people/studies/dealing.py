@@ -52,7 +52,7 @@ class GuestDeck:
     dealing."""
     attempts: Counter[int]
     """Attempts that the guest has used up, by task."""
-    finished: int
+    finished_count: int
     """Number of tasks that the guest has finished."""
     running: int | None
     """Episode that the guest plays now."""
@@ -132,10 +132,10 @@ class GuestDeck:
             least = self.study.least_finished
             if self.study.closed is None or least is None or not self.done:
                 return None
-            return "completed" if self.finished >= least else None
+            return "completed" if self.finished_count >= least else None
         if not self.done:
             return "no task"
-        return "completed" if self.finished >= self.needed else "incomplete"
+        return "completed" if self.finished_count >= self.needed else "incomplete"
 
     @property
     def code(self) -> str:
@@ -218,7 +218,7 @@ def _deck(
         guest=guest,
         dealt=dealt,
         attempts=Counter(attempts),
-        finished=len({play.task for play in plays if play.finishes}),
+        finished_count=len({play.task for play in plays if play.finishes}),
         running=None if running is None else running.episode,
         playing=playing,
         last=attempts[-1] if attempts else None,

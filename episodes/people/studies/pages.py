@@ -282,7 +282,7 @@ def _page(
         "per_person": per_person,
         "limit": None if study.limit_seconds is None else study.limit_seconds / 60,
         "pause": study.pause_seconds / 60,
-        "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
+        "guests": [(line, state_of(line.deck.guest.invite)) for line in results.guests],
         "links": [(link, state_of(link)) for link in links],
         "form": form,
         "max_links": MAX_LINKS,

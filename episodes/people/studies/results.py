@@ -23,7 +23,7 @@ from environments.scoring.definition import definition_of
 from episodes.attempts.rule import RAN_OUT, kind_of
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.people.studies.dealing import USES_ATTEMPT, GuestDeck, Outcome, decks_of
+from episodes.people.studies.dealing import USES_ATTEMPT, GuestDeck, decks_of
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.changed_episodes import counted_anew
 
@@ -63,44 +63,14 @@ class StudyPlay:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestLine:
-    """How far a guest is in a study."""
+class StudyPlays:
+    """Episodes of a study, of which figures only have those that count."""
 
-    guest: Guest
-    done: int
-    counted: int
-    successes: int
-    running: StudyPlay | None
-    number: int
-    """Number of that task among those of the guest, from 1."""
-    finished: int
-    """Number of tasks that the guest has finished."""
-    outcome: Outcome | None
-    """None as long as the guest has something to play."""
-    median_seconds: float | None
-    """Of the attempts that count."""
-
-
-@dataclass(frozen=True, slots=True)
-class StudyResults:
     plays: Sequence[StudyPlay]
-    guests: Sequence[GuestLine]
-    tasks: int
-    """Tasks of the study."""
-    complete: int
-    """Tasks with as many counted people as the study asks for; with one at least where it asks for
-    no number."""
 
     @property
     def counted(self) -> list[StudyPlay]:
         return [play for play in self.plays if play.counts]
-
-    @property
-    def excluded(self) -> list[tuple[Guest, int]]:
-        """People who were excluded, each with the number of episodes that do not count for it."""
-        numbers = Counter(play.play.guest_id for play in self.plays if play.play.is_excluded)
-        guests = {play.play.guest_id: play.play.guest for play in self.plays}
-        return [(guest, count) for pk, count in numbers.items() if (guest := guests[pk])]
 
     @property
     def successes(self) -> int:
@@ -113,7 +83,36 @@ class StudyResults:
 
     @property
     def median_seconds(self) -> float | None:
-        return _median(self.plays)
+        seconds = [play.seconds for play in self.counted if play.seconds is not None]
+        return median(seconds) if seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class GuestLine(StudyPlays):
+    """The episodes of a guest of a study."""
+
+    deck: GuestDeck
+
+    @property
+    def running(self) -> StudyPlay | None:
+        return next((play for play in self.plays if play.episode.status == "running"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResults(StudyPlays):
+    guests: Sequence[GuestLine]
+    tasks: int
+    """Tasks of the study."""
+    complete: int
+    """Tasks with as many counted people as the study asks for; with one at least where it asks for
+    no number."""
+
+    @property
+    def excluded(self) -> list[tuple[Guest, int]]:
+        """People who were excluded, each with the number of episodes that do not count for it."""
+        numbers = Counter(play.play.guest_id for play in self.plays if play.play.is_excluded)
+        guests = {play.play.guest_id: play.play.guest for play in self.plays}
+        return [(guest, count) for pk, count in numbers.items() if (guest := guests[pk])]
 
 
 def results_of(study: Study) -> StudyResults:
@@ -131,7 +130,7 @@ def results_of(study: Study) -> StudyResults:
     people_needed = study.people_per_task or 1
     return StudyResults(
         plays=plays,
-        guests=[_line(deck, by_guest[deck.guest.pk]) for deck in decks],
+        guests=[GuestLine(by_guest[deck.guest.pk], deck) for deck in decks],
         tasks=study.member.tasks_count,
         complete=sum(count >= people_needed for count in people.values()),
     )
@@ -165,26 +164,6 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
         yield StudyPlay(
             study, play, numbers.get(episode.task_id), attempt, counts, value, is_success
         )
-
-
-def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
-    return GuestLine(
-        guest=deck.guest,
-        done=len({play.episode.task_id for play in plays if play.attempt}),
-        counted=sum(play.counts for play in plays),
-        successes=sum(bool(play.is_success) for play in plays),
-        running=next((play for play in plays if play.episode.status == "running"), None),
-        number=deck.number,
-        finished=deck.finished,
-        outcome=deck.outcome,
-        median_seconds=_median(plays),
-    )
-
-
-def _median(plays: Sequence[StudyPlay]) -> float | None:
-    seconds = [play.seconds for play in plays if play.counts]
-    values = [value for value in seconds if value is not None]
-    return median(values) if values else None
 
 
 def exclude(guest: Guest, reason: str, author: str) -> None:

@@ -602,7 +602,7 @@ async def test_tasks_are_dealt_out_until_each_has_its_people() -> None:
         await send(browser, "/play/study/", "/play/study/begin/")
         assert "Others have taken all tasks" in (await browser.get("/play/study/")).text
     results = await in_database(lambda: results_of(Study.objects.get()))
-    assert (results.complete, results.tasks, [line.done for line in results.guests]) == (
+    assert (results.complete, results.tasks, [line.deck.done for line in results.guests]) == (
         2,
         2,
         [0, 1, 1],
