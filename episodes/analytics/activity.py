@@ -9,16 +9,20 @@ follows the present convention of each environment, or one that is asked for.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import add
-from typing import Any, Literal
+from typing import Literal
 
 from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.attempt_figures import Figures
-from environments.scoring.convention import NUMBERLESS, coverage_of, coverages_together
+from environments.scoring.convention import (
+    NUMBERLESS,
+    counts_added,
+    coverage_of,
+    coverages_together,
+)
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import FAILURES
@@ -31,10 +35,11 @@ CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
 KINDS = (*CAUSES, "probe", "continued")
 _KIND_COLUMNS = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
 _POINT = ("episodes", "steps", "failed", "refused")
-_RETURNS = ("scored", "successes", "return_total")
-_EXPIRED = ("expired_scored", "expired_successes", "expired_total")
-_NUMBERLESS = ("numberless", "expired_numberless")
-_COUNTS = (*_POINT, *_RETURNS, *_EXPIRED, *CAUSES, "probes", *_NUMBERLESS)
+_BY_ENDING = ("numberless", "scored", "successes", "return_total")
+_COUNTS = (
+    *(*_POINT, *CAUSES, "probes", "numberless", "scored", "successes", "return_total"),
+    *("expired_numberless", "expired_scored", "expired_successes", "expired_total"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,86 +90,58 @@ def activity(
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions
-    sums_by_start: dict[int, dict[Definition, Sequence[float]]] = defaultdict(dict)
+    sums = defaultdict[int, dict[Definition, Counter[str]]](dict)
     for start, pk, *counts in rows_of(rows.values_list("start", "environment_id", *_COUNTS)):
-        sums, definition = sums_by_start[start], definitions.of(pk)
-        sums[definition] = (
-            list(map(add, sums[definition], counts)) if definition in sums else counts
-        )
-    first = last - (count - 1) * seconds if count else min(sums_by_start, default=last)
-    last = last if count else max(sums_by_start, default=last)
-    return [
-        _at(start, seconds, sums_by_start.get(start, {}))
-        for start in range(first, last + 1, seconds)
-    ]
-
-
-_DEFAULT = Definition()
-
-
-def _at(start: int, seconds: int, sums: Mapping[Definition, Sequence[float]]) -> ActivityPoint:
-    """Return the point of the sums of _COUNTS over the environments of each definition."""
-    points = [
-        _point(start, seconds, dict(zip(_COUNTS, counts, strict=True)), definition)
-        for definition, counts in sums.items()
-    ]
-    if not points:
-        return _point(start, seconds, {}, _DEFAULT)
-    return points[0] if len(points) == 1 else replace(together(points), seconds=seconds)
+        by_definition = sums[start].setdefault(definitions.of(pk), Counter())
+        by_definition.update(dict(zip(_COUNTS, counts, strict=True)))
+    first = last - (count - 1) * seconds if count else min(sums, default=last)
+    last = last if count else max(sums, default=last)
+    points = list[ActivityPoint]()
+    for start in range(first, last + 1, seconds):
+        pairs = sums.get(start, {Definition(): Counter[str]()}).items()
+        parts = [_point(start, seconds, counts, definition) for definition, counts in pairs]
+        points.append(parts[0] if len(parts) == 1 else replace(together(parts), seconds=seconds))
+    return points
 
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """Merge one point or more."""
-    causes = {
-        kind: count
-        for kind in KINDS
-        if (count := sum(point.causes.get(kind, 0) for point in points))
-    }
     scored = sum(point.scored for point in points)
     total = sum(point.mean * point.scored for point in points if point.mean is not None)
+    causes = counts_added(point.causes for point in points)
     return ActivityPoint(
         start=points[0].start,
         seconds=sum(point.seconds for point in points),
-        episodes=sum(point.episodes for point in points),
-        n=sum(point.n for point in points),
+        **{name: sum(getattr(point, name) for point in points) for name in (*_POINT, "n")},
         scored=scored,
         successes=sum(point.successes for point in points),
-        steps=sum(point.steps for point in points),
-        failed=sum(point.failed for point in points),
-        refused=sum(point.refused for point in points),
         mean=total / scored if scored else None,
-        causes=causes,
+        causes={kind: causes[kind] for kind in KINDS if kind in causes},
         coverage=coverages_together([point.coverage for point in points]),
     )
 
 
-def _point(
-    start: int, seconds: int, row: Mapping[str, Any], definition: Definition
-) -> ActivityPoint:
-    causes = {kind: int(row[name]) for kind, name in _KIND_COLUMNS.items() if row.get(name)}
-    if continued := int(row.get("episodes", 0)) - sum(causes.values()):
-        causes["continued"] = continued
+def _point(start: int, seconds: int, counts: Counter[str], definition: Definition) -> ActivityPoint:
+    """Return the point of these sums of _COUNTS."""
+    causes = {kind: counts[name] for kind, name in _KIND_COLUMNS.items() if counts[name]}
+    if continuations := counts["episodes"] - sum(causes.values()):
+        causes["continued"] = continuations
     keeps_expired = definition.convention.expired == "keep"
-    numberless = sum(row.get(name, 0) for name in _NUMBERLESS[: 1 + keeps_expired])
-    coverage = coverage_of(causes | {NUMBERLESS: int(numberless)}, definition.convention)
-    scored, successes, total = _returns(row, definition, sum(coverage.zero.values()))
+    numberless, scored, successes, total = (
+        counts[name] + keeps_expired * counts[f"expired_{name.removeprefix('return_')}"]
+        for name in _BY_ENDING
+    )
+    coverage = coverage_of(causes | {NUMBERLESS: numberless}, definition.convention)
+    zeros = sum(coverage.zero.values())
+    scored += zeros
     return ActivityPoint(
         start=start,
         seconds=seconds,
-        **{name: int(row.get(name, 0)) for name in _POINT},
+        **{name: counts[name] for name in _POINT},
         n=coverage.counted,
         coverage=coverage,
         scored=scored,
-        successes=successes,
+        successes=successes + zeros * definition.is_success(0.0),
         mean=total / scored if scored else None,
         causes=causes,
     )
-
-
-def _returns(row: Mapping[str, Any], definition: Definition, zeros: int) -> tuple[int, int, float]:
-    """Return the number of returns, of successes, and the sum of the returns."""
-    groups = [_RETURNS, _EXPIRED] if definition.convention.expired == "keep" else [_RETURNS]
-    scored, successes, total = (
-        sum(row.get(group[place], 0) for group in groups) for place in range(3)
-    )
-    return int(scored) + zeros, int(successes) + zeros * definition.is_success(0.0), float(total)

@@ -20,12 +20,19 @@ from pydantic_core import from_json
 from environments.scoring.definition import Definitions
 from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
-from episodes.analytics.groups import count_of
+from episodes.analytics.groups import count_groups
 from episodes.analytics.scopes import Scope, floor_of
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.group_states import GroupCount, GroupTally
-from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
-from episodes.attempts.summary import NO_GROUPS, NOTHING_LOST, CallCounts, Distributions, Summary
+from episodes.attempts.rule import ENDED, KIND
+from episodes.attempts.summary import (
+    NO_GROUPS,
+    NOTHING_LOST,
+    CallCounts,
+    Distributions,
+    EndedReturn,
+    Summary,
+)
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 from episodes.rollups.scopes import Place
@@ -146,10 +153,12 @@ class BlockRange(NamedTuple):
 def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     """Return the head of each scope. One query."""
     heads = [ScopeHead()] * len(scopes)
-    stored = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
-    if stored:
-        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in stored]  # nosec B608 # only our own names
-        values = [value for place, scope in stored for value in (place, scope.kind, scope.id)]
+    scopes_with_blocks = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
+    if scopes_with_blocks:
+        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in scopes_with_blocks]  # nosec B608 # only our own names
+        values = [
+            value for place, scope in scopes_with_blocks for value in (place, scope.kind, scope.id)
+        ]
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
             for place, number, end, places in cursor.fetchall():
@@ -255,10 +264,10 @@ def _read_rows(
     """Return rows of blocks or spans by kind and id of their scope, then by the first two of the
     four `columns`; the others are their ends. `groups`: columns of groups that are read, too."""
     names = ("scope", "scope_id", *columns, "split_id", *_columns_for(definitions), *groups)
-    found = rows_of(rows.values_list(*names))
+    values = rows_of(rows.values_list(*names))
     rows_by_scope = defaultdict[tuple[str, int], dict[tuple[int, int], list[_StoredRow]]](dict)
     for row, summary in zip(
-        found, _summaries([row[7:] for row in found], definitions), strict=True
+        values, _summaries([row[7:] for row in values], definitions), strict=True
     ):
         kind, key, level, number, low, high, split, environment, *_ = row
         if summary.episodes:  # all may have been removed
@@ -377,7 +386,7 @@ def read_spans(
 
 def groups_by_step(
     scope: Scope, definitions: Definitions, low: int, high: int
-) -> dict[int, list[GroupCount]]:
+) -> dict[int, GroupCount]:
     """Return the groups of each training step of a run from `low` to `high`, counted by
     environment.
 
@@ -392,11 +401,8 @@ def groups_by_step(
             "run_step", "environment_id", "split_id", "task_id", KIND, definitions.value()
         )[:MAX_GROUPED]
     )
-    rollouts = defaultdict[tuple[int, int, int | None], list[tuple[int, str, float | None]]](list)
+    endings_by_step = defaultdict[int, dict[tuple[int, ...], list[EndedReturn]]](dict)
     for step, environment, split, task, kind, value in rows:
-        if kind not in NO_ROLLOUTS:
-            rollouts[step, environment, split].append((task, kind, value))
-    counts = defaultdict[int, list[GroupCount]](list)
-    for (step, environment, _), some in rollouts.items():
-        counts[step].append(count_of(some, definitions.of(environment)))
-    return counts
+        group = endings_by_step[step].setdefault((environment, split or 0, task), [])
+        group.append((kind, value))
+    return {step: count_groups(groups, definitions) for step, groups in endings_by_step.items()}

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from django.db.models import Case, Value, When
 
-from episodes.analytics.curve import Curve, CurvePoint
+from episodes.analytics.curve import Curve
 from episodes.analytics.scopes import filtered, floor_of
 from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.conventions import ConventionsInForce
@@ -63,17 +64,14 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
     values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in curve.points])
     labels = dict(RewardComponent.objects.values_list("pk", "name"))
     picked_ids = {pk for pk, name in labels.items() if names is None or name in names}
-    place_of = PointPlaces(curve)
+    place_of = places_of(curve)
     for end, step, component, value in _rows(episodes, curve, picked_ids):
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
-    notes = (
-        [f"Components are those of the newest {MAX_EPISODES:,} episodes."]
-        if floor and values
-        else []
-    )
-    if behind := note_of_part(ComponentsPart.name):
-        notes.append(behind)
+    notes = list[str]()
+    if floor and values:
+        notes.append(f"Components are those of the newest {MAX_EPISODES:,} episodes.")
+    notes.append(note_of_part(ComponentsPart.name))
     if names is None:
         names = sorted(values, key=lambda name: -sum(map(len, values[name])))[:MAX_SERIES]
         if len(values) > MAX_SERIES:
@@ -81,7 +79,16 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
                 f"Of {len(values):,} components, the {MAX_SERIES} that most episodes "
                 "report are shown."
             )
-    return ComponentCurves([_series(name, values[name]) for name in names], " ".join(notes))
+    series = [
+        ComponentSeries(name, _point(chain(*values[name])), list(map(_point, values[name])))
+        for name in names
+    ]
+    return ComponentCurves(series, " ".join(filter(None, notes)))
+
+
+def _point(values: Iterable[float]) -> ComponentPoint:
+    numbers = list(values)
+    return ComponentPoint(len(numbers), sum(numbers) / len(numbers) if numbers else None)
 
 
 def names_of(environments: Collection[int] | None = None) -> list[str]:
@@ -108,43 +115,29 @@ def _rows(
     if not components:
         return []
     conventions = ConventionsInForce.of_definitions(curve.definition)
-    reports = episodes.filter(conventions.attempts, components__component__in=components)
+    attempts = episodes.filter(conventions.attempts, components__component__in=components)
     value, zeros = curve.definition.value("components__value_"), conventions.zeros
     columns: list[Any] = ["end_number", "run_step", "components__component"]
     columns.append(value if zeros is None else Case(When(zeros, then=Value(0.0)), default=value))
-    return rows_of(reports.order_by("-pk").values_list(*columns)[:MAX_VALUES])
+    return rows_of(attempts.order_by("-pk").values_list(*columns)[:MAX_VALUES])
 
 
-class PointPlaces:
-    """Finds the point of a curve to which an ending belongs."""
-
-    def __init__(self, curve: Curve) -> None:
-        self._is_by_step = curve.axis == "step"
-        self._ranges = sorted(
-            (low, high, place)
-            for place, point in enumerate(curve.points)
-            for low, high in self._ranges_of(point)
-        )
-        self._starts = [low for low, _, _ in self._ranges]
-
-    def __call__(self, end: int, step: int | None) -> int | None:
-        """Return the place of the point; None if the curve leaves the ending out."""
-        value = step if self._is_by_step else end
-        place = -1 if value is None else bisect_right(self._starts, value) - 1
-        if place < 0:
-            return None
-        _, high, point = self._ranges[place]
-        return point if value is not None and value <= high else None
-
-    def _ranges_of(self, point: CurvePoint) -> Sequence[tuple[float, float]]:
-        return [(point.x, point.x_to)] if self._is_by_step else point.ends
-
-
-def _series(name: str, values: Sequence[Sequence[float]]) -> ComponentSeries:
-    return ComponentSeries(
-        name, _point([one for part in values for one in part]), [_point(part) for part in values]
+def places_of(curve: Curve) -> Callable[[int, int | None], int | None]:
+    """Return a function from the `end_number` and training step of an ending to the place of its
+    point; None if the curve leaves the ending out."""
+    is_by_step = curve.axis == "step"
+    ranges = sorted(
+        (low, high, place)
+        for place, point in enumerate(curve.points)
+        for low, high in ([(point.x, point.x_to)] if is_by_step else point.ends)
     )
+    starts = [low for low, _, _ in ranges]
 
+    def place_of(end: int, step: int | None) -> int | None:
+        value = step if is_by_step else end
+        if value is None or (place := bisect_right(starts, value) - 1) < 0:
+            return None
+        _, high, point = ranges[place]
+        return point if value <= high else None
 
-def _point(values: Sequence[float]) -> ComponentPoint:
-    return ComponentPoint(len(values), sum(values) / len(values) if values else None)
+    return place_of

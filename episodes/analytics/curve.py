@@ -346,6 +346,4 @@ def _count_groups(scope: Scope, definitions: Definitions, points: Sequence[Curve
         steps = sorted(counts_by_step)
         for point in points:
             within = steps[bisect_left(steps, point.x) : bisect_right(steps, point.x_to)]
-            point.group_count = counts_together(
-                count for step in within for count in counts_by_step[step]
-            )
+            point.group_count = counts_together(counts_by_step[step] for step in within)

@@ -23,7 +23,7 @@ from environments.scoring.definition import (
 )
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.figure_menu import FIGURES, Figure
-from episodes.analytics.run_splits import TOGETHER, are_together_in
+from episodes.analytics.run_splits import TOGETHER, SplitChoice, are_together_in
 from episodes.analytics.scopes import OVERLAYS, Overlay
 from episodes.analytics.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.analytics.smoothing import Smoothing
@@ -84,6 +84,11 @@ class CurveQuery:
     def definition(self) -> DefinitionOverrides:
         """The parts of the definition that the address gives."""
         return replace(self.filter.overrides, threshold=self.threshold)
+
+    @property
+    def split_choice(self) -> SplitChoice:
+        """Which splits are shown of a run that played several."""
+        return SplitChoice(self.filter.environment, self.filter.split, self.are_together)
 
     @classmethod
     def parse(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
+from operator import attrgetter
 
 from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
@@ -127,11 +128,7 @@ class ChartSeries:
         figure of groups is drawn.
         """
         return counts_together(
-            GroupCount(
-                point.groups, point.flat_groups or 0, point.groups * (point.group_deviation or 0.0)
-            )
-            for point in self.curve.points
-            if point.groups
+            point.group_count for point in self.curve.points if point.group_count
         )
 
 
@@ -147,7 +144,9 @@ class ComponentLine:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class CurveCharts:
+    """What the page of curves shows."""
+
     query: CurveQuery
     rows: NamedRows
     overlay: Overlaid
@@ -162,14 +161,14 @@ class Drawn:
     def split(self) -> Split | None:
         """The split that all curves of runs with several are limited to; None if they differ, or
         show all."""
-        shown = {part.split or self.rows.split for part in self.overlay.parts} - {None}
-        return shown.pop() if len(shown) == 1 else None
+        splits = {part.split or self.rows.split for part in self.overlay.parts} - {None}
+        return splits.pop() if len(splits) == 1 else None
 
     @property
     def environment(self) -> Environment | None:
         """Environment of all episodes; None if there are several, or none."""
-        own = {one.environment for one in self.series}
-        return own.pop() if len(own) == 1 else self.rows.environment
+        environments = {line.environment for line in self.series}
+        return environments.pop() if len(environments) == 1 else self.rows.environment
 
     @property
     def definitions(self) -> list[Definitions]:
@@ -177,50 +176,46 @@ class Drawn:
         curve the one in force.
         """
         own = definition_of(self.rows.environment, self.query.definition)
-        return [one.curve.definition for one in self.series] or [own]
+        return [line.curve.definition for line in self.series] or [own]
 
     @property
     def definition(self) -> Definition | None:
         """The definition of all curves; None where they differ, or where the environments of one
         do."""
-        first, *others = self.definitions
-        return (
-            first if isinstance(first, Definition) and all(one == first for one in others) else None
-        )
+        first = self.definitions[0]
+        are_equal = all(definition == first for definition in self.definitions)
+        return first if are_equal and isinstance(first, Definition) else None
 
     @property
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
-        given = [self.rows.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
-        given += [part.note for one in self.series for part in (one.components, one.tokens) if part]
-        if "components" in self.query.figures and not (self.is_empty or self.components):
-            given.append(NO_COMPONENTS)
-        if (
-            known := sum(len(one.components.series) for one in self.series if one.components)
-        ) > MAX_COMPONENT_LINES:
-            given.append(f"The first {MAX_COMPONENT_LINES} of {known:,} components are shown.")
-        if "tokens" in self.query.figures and not (self.is_empty or "tokens" in self.figures):
-            given.append(NO_TOKENS)
-        if not self.is_empty and any(
-            name in OF_GROUPS and name not in self.figures for name in self.query.figures
-        ):
-            given.append(NO_GROUPS)
+        notes = [self.rows.unknown, *_left_out(self), *(line.curve.note for line in self.series)]
+        notes += [
+            part.note for line in self.series for part in (line.components, line.tokens) if part
+        ]
+        without_values = set(self.query.figures) - set(self.figures)
+        if not self.is_empty:
+            notes += [NO_COMPONENTS] if "components" in without_values else []
+            notes += [NO_TOKENS] if "tokens" in without_values else []
+            notes += [NO_GROUPS] if without_values.intersection(OF_GROUPS) else []
+        count = sum(len(line.components.series) for line in self.series if line.components)
+        if count > MAX_COMPONENT_LINES:
+            notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
         if self.query.is_log:
-            given.append(
+            notes.append(
                 "A logarithmic scale has no place for 0 and below: such values are left out."
             )
-        if stepless := sum(one.curve.stepless for one in self.series):
+        if stepless := sum(line.curve.stepless for line in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
-            given.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
-        return list(dict.fromkeys(note for note in given if note))
+            notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
+        return list(dict.fromkeys(filter(None, notes)))
 
     @cached_property
     def marks(self) -> list[RevisionMark]:
         """Return where another revision begins, for all curves together."""
-        marks = marks_of(*(one.curve for one in self.series))
-        return sorted(
-            {(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x
-        )
+        marks = marks_of(*(line.curve for line in self.series))
+        by_place = {(mark.revision.pk, mark.x): mark for mark in marks}
+        return sorted(by_place.values(), key=attrgetter("x"))
 
     @property
     def components(self) -> list[ComponentLine]:
@@ -229,26 +224,33 @@ class Drawn:
         Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same
         dashes in all.
         """
-        each = [
-            (one, part) for one in self.series if one.components for part in one.components.series
-        ]
-        each = each[:MAX_COMPONENT_LINES]
+        pairs = [
+            (line, component)
+            for line in self.series
+            if line.components
+            for component in line.components.series
+        ][:MAX_COMPONENT_LINES]
         if len(self.series) == 1:
             return [
-                ComponentLine(part.name, hue, (), one, part)
-                for (one, part), hue in zip(each, HUES, strict=False)
+                ComponentLine(component.name, hue, (), line, component)
+                for (line, component), hue in zip(pairs, HUES, strict=False)
             ]
-        dashes = dict(
-            zip(dict.fromkeys(part.name for _, part in each), cycle(DASHES), strict=False)
-        )
+        names = dict.fromkeys(component.name for _, component in pairs)
+        dashes = dict(zip(names, cycle(DASHES), strict=False))
         return [
-            ComponentLine(f"{one.label} · {part.name}", one.hue, dashes[part.name], one, part)
-            for one, part in each
+            ComponentLine(
+                f"{line.label} · {component.name}",
+                line.hue,
+                dashes[component.name],
+                line,
+                component,
+            )
+            for line, component in pairs
         ]
 
     @property
     def is_empty(self) -> bool:
-        return not any(one.curve.points for one in self.series)
+        return not any(line.curve.points for line in self.series)
 
     @property
     def figures(self) -> list[Figure]:
@@ -256,14 +258,13 @@ class Drawn:
 
         Where there are episodes, only components, tokens and figures of groups can be missing.
         """
-        has_groups = any(one.groups.groups for one in self.series)
-        has_tokens = any(
-            one.tokens.total.output_tokens is not None for one in self.series if one.tokens
-        )
+        has_groups = any(line.groups.groups for line in self.series)
         has_values = {
             **dict.fromkeys(OF_GROUPS, has_groups),
-            "components": bool(self.components),
-            "tokens": has_tokens,
+            "components": any(line.components and line.components.series for line in self.series),
+            "tokens": any(
+                line.tokens and line.tokens.total.output_tokens is not None for line in self.series
+            ),
         }
         return [
             figure for figure in self.query.figures if has_values.get(figure, not self.is_empty)
@@ -282,7 +283,7 @@ class Drawn:
     @property
     def can_have_groups(self) -> bool:
         return not set(OF_GROUPS).isdisjoint(self.query.figures) or any(
-            one.curve.scope.has_groups for one in self.series
+            line.curve.scope.has_groups for line in self.series
         )
 
     @property
@@ -290,45 +291,61 @@ class Drawn:
         return len(self.series) <= MAX_BANDS if self.query.has_band is None else self.query.has_band
 
 
-def drawn(query: CurveQuery, least_blocks: int | None = None) -> Drawn:
-    """Return the curves that `query` describes. `least_blocks`: passed to `curves`; a zoom is as
-    fine as possible."""
-    rows = NamedRows.of(query.filter)
-    overlay, splits = _of_splits(query, rows, _overlay(query))
-    lines = _curves(query, rows, overlay.parts, least_blocks)
-    environments = _environments(lines, rows.environment)
-    hues = _hues(overlay, rows)
-    series = [
-        ChartSeries(
-            *(
-                part.label,
-                hue,
-                without_people(part.filter),
-                one,
-                environment,
-                query.definition.convention_parts,
-            ),
-            dash=dash,
-            components=component_curves(one) if "components" in query.figures else None,
-            tokens=token_curve(one) if "tokens" in query.figures else None,
-            is_zoomed=query.zoom != WHOLE,
+def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCharts:
+    """Return the curves that `query` describes, in which every episode follows the definition of
+    its own environment. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
+    rows, filters = NamedRows.of(query.filter), query.filter
+    if query.runs:
+        overlay = of_runs(filters, query.runs[:MAX_SERIES])
+    elif query.by is not None:
+        overlay = overlaid(filters, query.by, needs_step=query.x == "step")
+    else:
+        names = filters.values()
+        label = " · ".join(
+            text for name, text in names.items() if name not in DEFINITION_PARAMETERS
         )
-        for part, hue, dash, one, environment in zip(
-            overlay.parts, hues, _dashes(hues), lines, environments, strict=True
-        )
+        overlay = Overlaid([OverlaidPart(filters, label or "all episodes")], 1)
+    overlay, splits = _of_splits(query, rows, overlay)
+    scopes = [
+        scope_of_filter(part.filter, _rows_of_part(part, filters, rows), part.label)
+        for part in overlay.parts
     ]
-    people = "" if query.by == "player" else people_left_out(query.filter, rows)
-    return Drawn(query, rows, overlay, series, people, splits)
-
-
-def _hues(overlay: Overlaid, rows: NamedRows) -> list[int]:
-    """Return the hue of each curve: that of its run, else one by its place."""
-    if len(overlay.parts) == 1 and rows.run:
-        return [hue_of_run(rows.run.pk)]
-    return [
+    definitions = query.definitions(rows)
+    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
+    if query.zoom != WHOLE:
+        lines = [
+            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
+            for scope in scopes
+        ]
+    else:
+        lines = curves(
+            scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
+        )
+    hues = [
         hue_of_run(part.run.pk) if part.run else hue
         for part, hue in zip(overlay.parts, HUES, strict=False)
     ]
+    if len(hues) == 1 and rows.run:
+        hues = [hue_of_run(rows.run.pk)]
+    series = [
+        ChartSeries(
+            label=part.label,
+            hue=hue,
+            filter=without_people(part.filter),
+            curve=line,
+            environment=environment,
+            parts=query.definition.convention_parts,
+            components=component_curves(line) if "components" in query.figures else None,
+            tokens=token_curve(line) if "tokens" in query.figures else None,
+            is_zoomed=query.zoom != WHOLE,
+            dash=dash,
+        )
+        for part, hue, dash, line, environment in zip(
+            overlay.parts, hues, _dashes(hues), lines, _environments(lines, rows), strict=True
+        )
+    ]
+    people = "" if query.by == "player" else people_left_out(filters, rows)
+    return CurveCharts(query, rows, overlay, series, people, splits)
 
 
 def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
@@ -341,18 +358,9 @@ def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
             for dash, other in zip(dashes, hues, strict=False)
             if abs((hue - other + 180) % 360 - 180) <= NEAR
         ]
-        dashes.append(
-            next((dash for dash in DASHES if dash not in near), DASHES[place % len(DASHES)])
-        )
+        free = [dash for dash in DASHES if dash not in near]
+        dashes.append(free[0] if free else DASHES[place % len(DASHES)])
     return dashes
-
-
-def _overlay(query: CurveQuery) -> Overlaid:
-    if query.runs:
-        return of_runs(query.filter, query.runs[:MAX_SERIES])
-    if query.by is not None:
-        return overlaid(query.filter, query.by, needs_step=query.x == "step")
-    return Overlaid([OverlaidPart(query.filter, _label(query.filter))], 1)
 
 
 def _of_splits(
@@ -377,103 +385,61 @@ def _of_splits(
     if query.are_together or not several or not pools_splits(query.filter):
         return overlay, every
     common = common_split([splits for splits in splits_by_part if splits])
-    parts = [
-        _limited(part, common or splits[0]) if len(splits) > 1 else part
-        for part, splits in zip(overlay.parts, splits_by_part, strict=True)
-    ]
+    parts = list[OverlaidPart]()
+    for part, splits in zip(overlay.parts, splits_by_part, strict=True):
+        if len(splits) > 1:
+            split = common or splits[0]
+            filters, label = of_one_split(part.filter, split), f"{part.label} · {split.name}"
+            part = replace(part, filter=filters, label=label, split=split)
+        parts.append(part)
     return replace(overlay, parts=parts), every
 
 
-def _limited(part: OverlaidPart, split: Split) -> OverlaidPart:
-    return replace(
-        part,
-        filter=of_one_split(part.filter, split),
-        label=f"{part.label} · {split.name}",
-        split=split,
-    )
+def _environments(lines: Sequence[Curve], rows: NamedRows) -> list[Environment | None]:
+    """Return the environment of all episodes of each curve; None if there are several, or none."""
+    ids = [next(iter(line.environments)) if len(line.environments) == 1 else 0 for line in lines]
+    environments = {rows.environment.pk: rows.environment} if rows.environment else {}
+    if missing := set(ids) - {0, *environments}:
+        environments |= Environment.objects.defer("card", "task_schema").in_bulk(missing)
+    return [environments.get(pk) for pk in ids]
 
 
-def _environments(lines: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
-    """Return the environment of all episodes of each curve; None if there are several, or none.
-
-    `named`: one that has been read, because the filter names it.
-    """
-    ids = [next(iter(one.environments)) if len(one.environments) == 1 else None for one in lines]
-    rows = {named.pk: named} if named else {}
-    if missing := {pk for pk in ids if pk is not None} - set(rows):
-        rows |= Environment.objects.defer("card", "task_schema").in_bulk(missing)
-    return [None if pk is None else rows.get(pk) for pk in ids]
-
-
-def _curves(
-    query: CurveQuery, rows: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
-) -> list[Curve]:
-    """Return the curve of each part, in which every episode follows the definition of its own
-    environment."""
-    definitions = query.definitions(rows)
-    scopes = [scope_of_filter(part.filter, _named(part, query, rows), part.label) for part in parts]
-    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
-    if query.zoom != WHOLE:
-        return [
-            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
-            for scope in scopes
-        ]
-    return curves(
-        scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
-    )
-
-
-def _named(part: OverlaidPart, query: CurveQuery, rows: NamedRows) -> NamedRows:
+def _rows_of_part(part: OverlaidPart, filters: EpisodeFilter, rows: NamedRows) -> NamedRows:
     """Return the rows that the filter of a part names. `rows`: those of the filter of the whole
     chart."""
-    if part.filter == query.filter:
+    if part.filter == filters:
         return rows
-    if part.run is not None and not rows.unknown:
-        rows = replace(rows, run=part.run)
-        return (
-            replace(rows, environment=part.split.environment, split=part.split)
-            if part.split
-            else rows
-        )
-    return NamedRows.of(part.filter)
+    if part.run is None or rows.unknown:
+        return NamedRows.of(part.filter)
+    rows = replace(rows, run=part.run)
+    if part.split is None:
+        return rows
+    return replace(rows, environment=part.split.environment, split=part.split)
 
 
-def _left_out(found: Drawn) -> list[str]:
+def _left_out(charts: CurveCharts) -> list[str]:
     """Return a sentence for each reason why runs, environments or models are not in the chart."""
-    overlay, sentences = found.overlay, list[str]()
-    sentences.append(found.people)
+    query, overlay, sentences = charts.query, charts.overlay, [charts.people]
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))
         sentences.append(
             f"There is no run {numbers}; a run's number is in the address of its page."
         )
-    if len(found.query.runs) > MAX_SERIES:
-        sentences.append(f"The first {MAX_SERIES} of {len(found.query.runs):,} runs are shown.")
-    if overlay.known > len(overlay.parts):
-        newest = f"The {len(overlay.parts)} newest of {overlay.known:,} {found.query.by}s"
+    if len(query.runs) > MAX_SERIES:
+        sentences.append(f"The first {MAX_SERIES} of {len(query.runs):,} runs are shown.")
+    if overlay.count > len(overlay.parts):
+        newest = f"The {len(overlay.parts)} newest of {overlay.count:,} {query.by}s"
         newest += " with training steps" if overlay.stepless else ""
-        drawn = sum(bool(one.curve.points) for one in found.series)
-        is_whole = drawn in (0, len(overlay.parts))
-        sentences.append(
-            f"{newest} are shown."
-            if is_whole
-            else f"{newest} were chosen, and {drawn} of them are drawn."
-        )
-    lacking = (
-        [one.label for one in found.series if not one.curve.points]
-        if found.query.zoom == WHOLE
-        else []
-    )
-    lacking += overlay.stepless
-    if found.query.x == "step" and lacking and len(found.series) + len(overlay.stepless) > 1:
-        more = f" and {overlay.unnamed:,} more" if overlay.unnamed else ""
+        count = sum(bool(line.curve.points) for line in charts.series)
+        if count in (0, len(overlay.parts)):
+            sentences.append(f"{newest} are shown.")
+        else:
+            sentences.append(f"{newest} were chosen, and {count} of them are drawn.")
+    stepless = list(overlay.stepless)
+    if query.zoom == WHOLE:
+        stepless = [line.label for line in charts.series if not line.curve.points] + stepless
+    if query.x == "step" and stepless and len(charts.series) + len(overlay.stepless) > 1:
+        more = f" and {overlay.unnamed_count:,} more" if overlay.unnamed_count else ""
         reason = "Not drawn, because none of their ended episodes has a training step"
-        sentences.append(f"{reason}: {', '.join(lacking)}{more}.")
+        sentences.append(f"{reason}: {', '.join(stepless)}{more}.")
     return sentences
-
-
-def _label(filters: EpisodeFilter) -> str:
-    values = [
-        value for name, value in filters.values().items() if name not in DEFINITION_PARAMETERS
-    ]
-    return " · ".join(values) or "all episodes"

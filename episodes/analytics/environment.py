@@ -54,20 +54,20 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
     for tool, *counts in rows_of(days.values_list(*columns)):
         rows_by_tool[tool].append(tuple(counts))
     figures = [_figures(tool, rows) for tool, rows in rows_by_tool.items()]
-    return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MAX_TOOLS]
+    return sorted(figures, key=lambda row: (-row.calls, row.tool))[:MAX_TOOLS]
 
 
 def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, str]]) -> ToolFigures:
-    ok, refused, failed, rewarded, duration_ms, texts = zip(*rows, strict=True)
+    ok, refusals, failures, reward_counts, duration_ms, texts = zip(*rows, strict=True)
     durations = from_texts(texts)
     ran = durations.total()
     return ToolFigures(
         tool=tool,
-        calls=sum(ok) + sum(refused) + sum(failed),
+        calls=sum(ok) + sum(refusals) + sum(failures),
         ok=sum(ok),
-        refused=sum(refused),
-        failed=sum(failed),
-        rewarded=sum(rewarded),
+        refused=sum(refusals),
+        failed=sum(failures),
+        rewarded=sum(reward_counts),
         mean_ms=sum(duration_ms) / ran if ran else None,
         p50_ms=quantile_ms(durations, 0.5),
         p95_ms=quantile_ms(durations, 0.95),

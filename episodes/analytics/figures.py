@@ -80,23 +80,18 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     compared.
     `tasks`: attempts, successes, and the number of tasks that have just these.
     """
-    known = sum(many for _, _, many in tasks)
+    half = sum(many for _, _, many in tasks) / 2
     ks = [
         k
         for k in _DOUBLING
-        if known and 2 * sum(many for attempts, _, many in tasks if attempts >= k) >= known
+        if half and sum(many for attempts, _, many in tasks if attempts >= k) >= half
     ]
     able = [task for task in tasks if ks and task[0] >= ks[-1]]
-    count = sum(many for _, _, many in able)
-    return [
-        PassRate(
-            k,
-            sum(pass_at(k, attempts, successes) * many for attempts, successes, many in able)
-            / count,
-            count,
-        )
-        for k in ks
-    ]
+    count, rates = sum(many for _, _, many in able), list[PassRate]()
+    for k in ks:
+        chances = (pass_at(k, attempts, successes) * many for attempts, successes, many in able)
+        rates.append(PassRate(k, sum(chances) / count, count))
+    return rates
 
 
 EndingRow = tuple[int, str, int, float | None, float | None, int, int, int | None, int]
@@ -144,12 +139,9 @@ class ScopeFigures(SuccessRate):
     @cached_property
     def coverage(self) -> Coverage:
         """How many rollouts count, and in what way."""
-        parts = self.parts
-        return (
-            parts[0].coverage
-            if len(parts) == 1
-            else coverages_together([part.coverage for part in parts])
-        )
+        if len(self.parts) == 1:  # of most points
+            return self.parts[0].coverage
+        return coverages_together([part.coverage for part in self.parts])
 
     @property
     def n(self) -> int:
@@ -241,19 +233,19 @@ def judged(
     `blocks`: environments and summaries of their episodes.
     """
     if isinstance(definitions, Definition):
-        summaries = [summary for _, summary in blocks]
-        summaries += [summary_of(rows, definitions.return_)] if rows else []
-        return [JudgedSummary(definitions, summaries)] if summaries else []
-    found = defaultdict[Definition, list[Summary]](list)
-    by_environment = defaultdict[int, list[EndingRow]](list)
-    for row in rows:
-        by_environment[row[-1]].append(row)
+        alone = [summary for _, summary in blocks]
+        alone += [summary_of(rows, definitions.return_)] if rows else []
+        return [JudgedSummary(definitions, alone)] if alone else []
+    summaries = defaultdict[Definition, list[Summary]](list)
     for environment, summary in blocks:
-        found[definitions.of(environment)].append(summary)
-    for environment, some in by_environment.items():
+        summaries[definitions.of(environment)].append(summary)
+    rows_by_environment = defaultdict[int, list[EndingRow]](list)
+    for row in rows:
+        rows_by_environment[row[-1]].append(row)
+    for environment, some in rows_by_environment.items():
         definition = definitions.of(environment)
-        found[definition].append(summary_of(some, definition.return_))
-    return [JudgedSummary(definition, summaries) for definition, summaries in found.items()]
+        summaries[definition].append(summary_of(some, definition.return_))
+    return [JudgedSummary(definition, parts) for definition, parts in summaries.items()]
 
 
 def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:

@@ -9,12 +9,12 @@ advantages are 0 and there is nothing to learn from the group.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
 from environments.models import Task
@@ -44,14 +44,17 @@ class Spread:
     """Mean of the returns; None if there are none."""
     deviation: float | None
     """Standard deviation of the population; None if there are no returns."""
-    range: float = 0.0
-    """Difference between the highest and the lowest return."""
+    low: float | None = None
+    """Lowest return; None, like the highest, if there are none."""
+    high: float | None = None
 
     @property
     def is_flat(self) -> bool:
         """Return whether two attempts or more all have the same return, as `GroupState` decides
         it."""
-        return self.scored > 1 and self.range <= MAX_FLAT_RANGE
+        if self.scored < 2 or self.low is None or self.high is None:
+            return False
+        return self.high - self.low <= MAX_FLAT_RANGE
 
     def advantage(self, value: float) -> float:
         """Return the advantage of a return of the group, which must have one."""
@@ -95,21 +98,20 @@ class Group:
     @property
     def ends(self) -> tuple[Episode, Episode] | None:
         """The best and the worst attempt; None if no two attempts differ."""
-        counted = [attempt.episode for attempt in self.attempts if attempt.advantage is not None]
-        return (counted[0], counted[-1]) if len(counted) > 1 and not self.spread.is_flat else None
+        episodes = [attempt.episode for attempt in self.attempts if attempt.advantage is not None]
+        if len(episodes) < 2 or self.spread.is_flat:
+            return None
+        return episodes[0], episodes[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLine:
-    """One group in the list of a training step's groups."""
+class GroupLine(NamedTuple):
+    """One group in a list of groups."""
 
     task: int
     episodes: int
     """Episodes, including those that are not counted."""
     coverage: Coverage
     spread: Spread
-    low: float | None
-    high: float | None
 
 
 class GroupLines(NamedTuple):
@@ -124,26 +126,27 @@ def spread_of(values: Iterable[float]) -> Spread:
     returns = list(values)
     if not returns:
         return Spread(0, None, None)
-    return Spread(len(returns), *mean_and_deviation(returns), range=max(returns) - min(returns))
+    return Spread(len(returns), *mean_and_deviation(returns), min(returns), max(returns))
 
 
-def count_of(
-    rollouts: Iterable[tuple[int, str, float | None]], definition: Definition
+def spread_of_endings(endings: Iterable[EndedReturn], definition: Definition) -> Spread:
+    """Return the spread of the returns that count."""
+    returns = returns_counted(endings, definition.convention)
+    return spread_of(value for value in returns if value is not None)
+
+
+def count_groups(
+    groups: Mapping[tuple[int, ...], Sequence[EndedReturn]], definitions: Definitions
 ) -> GroupCount:
-    """Count the groups of rollouts in one training step, which are task, kind of ending and
-    return."""
-    by_task = defaultdict[int, list[EndedReturn]](list)
-    for task, kind, value in rollouts:
-        by_task[task].append((kind, value))
-    counted = [
-        returns_counted(members, definition.convention)
-        for members in by_task.values()
-        if len(members) > 1
+    """Count the groups with these endings, whose keys begin with the id of their environment."""
+    spreads = [
+        spread_of_endings(endings, definitions.of(environment))
+        for (environment, *_), endings in groups.items()
+        if len(endings) > 1
     ]
-    spreads = [spread_of(value for value in values if value is not None) for values in counted]
-    groups = [spread for spread in spreads if spread.scored > 1]
-    deviations = math.fsum([spread.deviation or 0.0 for spread in groups])
-    return GroupCount(len(groups), sum([spread.is_flat for spread in groups]), deviations)
+    spreads = [spread for spread in spreads if spread.scored > 1]
+    deviations = math.fsum([spread.deviation or 0.0 for spread in spreads])
+    return GroupCount(len(spreads), sum([spread.is_flat for spread in spreads]), deviations)
 
 
 def group_of(
@@ -157,16 +160,24 @@ def group_of(
     rows = Episode.objects.filter(Exact(Unindexed(F("run_id")), run.pk), task=task, run_step=step)
     rows = rows.filter(revision__in=revisions) if revisions else rows
     rows = rows.select_related("environment", "split", "run", "revision").order_by("-pk")
-    rows_read = list(rows[: MAX_ATTEMPTS + 1])
-    episodes = rows_read[:MAX_ATTEMPTS]
+    episodes = list(rows[: MAX_ATTEMPTS + 1])
+    is_bounded = len(episodes) > MAX_ATTEMPTS
+    episodes = episodes[:MAX_ATTEMPTS]
     endings = [
-        (kind_of(one), one.returns[definition.return_]) for one in episodes if one.status == "ended"
+        (kind_of(episode), episode.returns[definition.return_])
+        for episode in episodes
+        if episode.status == "ended"
     ]
-    values = returns_counted(endings, definition.convention)
-    spread = spread_of(value for value in values if value is not None)
-    attempts = [_attempt(episode, definition, spread) for episode in episodes]
-    coverage = coverage_from(endings, definition.convention)
-    return Group(sorted(attempts, key=_rank), spread, coverage, len(rows_read) > MAX_ATTEMPTS)
+    spread = spread_of_endings(endings, definition)
+    attempts = sorted(
+        [_attempt(episode, definition, spread) for episode in episodes],
+        key=lambda attempt: (
+            attempt.advantage is None,
+            -(attempt.value or 0.0),
+            attempt.episode.pk,
+        ),
+    )
+    return Group(attempts, spread, coverage_from(endings, definition.convention), is_bounded)
 
 
 def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLines:
@@ -179,35 +190,32 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLine
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
-    rows = of_step.filter(pk__gt=oldest).order_by("pk")
-    episodes: dict[int, int] = defaultdict(int)
-    environments: dict[int, int] = {}
-    endings: dict[int, list[EndedReturn]] = defaultdict(list)
-    for task, environment, status, kind, value in rows.values_list(*_READ, definitions.value()):
-        episodes[task] += 1
-        environments[task] = environment
-        if status == "ended":
-            endings[task].append((kind, value))
-    lines = [
-        _line(task, count, endings[task], definitions.of(environments[task]))
-        for task, count in episodes.items()
-    ]
+    lines = read_lines(of_step.filter(pk__gt=oldest), ("task_id",), definitions)
     missing = f"Only the newest {MAX_READ:,} episodes are counted." if oldest else ""
-    return GroupLines(sorted(lines, key=lambda line: line.task), missing)
+    return GroupLines(sorted(lines.values(), key=lambda line: line.task), missing)
 
 
-_READ = ("task_id", "environment_id", "status", KIND)
-
-
-def _line(
-    task: int, episodes: int, endings: Sequence[EndedReturn], definition: Definition
-) -> GroupLine:
-    values = [
-        value for value in returns_counted(endings, definition.convention) if value is not None
-    ]
-    coverage = coverage_from(endings, definition.convention)
-    ends = min(values, default=None), max(values, default=None)
-    return GroupLine(task, episodes, coverage, spread_of(values), *ends)
+def read_lines(
+    episodes: QuerySet[Episode], key: Sequence[str], definitions: Definitions
+) -> dict[tuple[int, ...], GroupLine]:
+    """Return the groups of these episodes by the columns of `key`, of which the last is the task.
+    One query."""
+    counts = Counter[tuple[int, ...]]()
+    environments = dict[tuple[int, ...], int]()
+    endings = defaultdict[tuple[int, ...], list[EndedReturn]](list)
+    columns: list[Any] = ["environment_id", "status", KIND, definitions.value(), *key]
+    for environment, status, kind, value, *group in episodes.order_by("pk").values_list(*columns):
+        counts[place := tuple(group)] += 1
+        environments[place] = environment
+        if status == "ended":
+            endings[place].append((kind, value))
+    lines = dict[tuple[int, ...], GroupLine]()
+    for place, count in counts.items():
+        definition = definitions.of(environments[place])
+        coverage = coverage_from(endings[place], definition.convention)
+        spread = spread_of_endings(endings[place], definition)
+        lines[place] = GroupLine(place[-1], count, coverage, spread)
+    return lines
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:
@@ -217,9 +225,5 @@ def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attemp
     mark = definition.convention.treatments.get(kind_of(episode), "keep")
     if mark == "out":
         return Attempt(episode, value, mark, None)
-    counted = 0.0 if mark == "zero" else value
-    return Attempt(episode, counted, mark, None if counted is None else spread.advantage(counted))
-
-
-def _rank(attempt: Attempt) -> tuple[bool, float, int]:
-    return attempt.advantage is None, -(attempt.value or 0.0), attempt.episode.pk
+    value = 0.0 if mark == "zero" else value
+    return Attempt(episode, value, mark, None if value is None else spread.advantage(value))

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from environments.models import Task, Viewer
 from environments.models.viewer import visible_environments
-from environments.scoring.convention import Coverage
-from environments.scoring.definition import DefinitionOverrides, definition_of
-from environments.scoring.returns import RETURNS, Return
-from episodes.analytics.groups import Spread, spread_of
-from episodes.attempts.rule import KIND
-from episodes.attempts.summary import coverage_from, returns_counted
+from environments.scoring.definition import DefinitionOverrides, definitions_of
+from environments.scoring.returns import Return
+from episodes.analytics.groups import GroupLine, read_lines
+from episodes.attempts.endings import rows_of
 from episodes.models import Episode, Run
 from episodes.models.privacy import outside_seals
 
 MAX_GROUPS = 50
 MAX_READ = 2_000
 """Newest episodes among which groups are looked for."""
-
-
-class LatestGroupKey(NamedTuple):
-    run: int
-    run_step: int
-    task: int
-
-
-class _Member(NamedTuple):
-    has_ended: bool
-    kind: str
-    returns: dict[Return, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +26,7 @@ class LatestGroup:
     task: Task
     return_: Return
     """Return of the definition of the task's environment, unless another is given."""
-    episodes: int
-    """Episodes, including those that are not counted."""
-    coverage: Coverage
-    spread: Spread
+    line: GroupLine
 
 
 def latest_groups(viewer: Viewer, overrides: DefinitionOverrides) -> Sequence[LatestGroup]:
@@ -62,55 +44,24 @@ def latest_groups(viewer: Viewer, overrides: DefinitionOverrides) -> Sequence[La
     )
     newest = Episode.objects.order_by("-pk").values_list("pk", flat=True)
     floor = next(iter(newest[MAX_READ : MAX_READ + 1]), 0)
-    found = with_step.filter(pk__gt=floor).order_by("-pk").values_list("run", "run_step", "task")
-    keys = [LatestGroupKey._make(key) for key in dict.fromkeys(found)]
-    seen = (
-        Run.objects.seen_by(viewer)
-        .filter(pk__in={key.run for key in keys})
-        .defer("config", "notes")
+    rows = with_step.filter(pk__gt=floor).order_by("-pk")
+    keys = list(dict.fromkeys(rows_of(rows.values_list("run", "run_step", "task"))))
+    visible = Run.objects.seen_by(viewer).defer("config", "notes")
+    runs = visible.in_bulk({run for run, _, _ in keys})
+    keys = [key for key in keys if key[0] in runs][:MAX_GROUPS]
+    tasks = Task.objects.select_related("environment").in_bulk([task for _, _, task in keys])
+    definitions = definitions_of([task.environment for task in tasks.values()], overrides)
+    # along the index of training steps
+    members = Episode.objects.filter(
+        run__in={run for run, _, _ in keys},
+        run_step__in={step for _, step, _ in keys},
+        task__in=tasks,
     )
-    runs = seen.in_bulk()
-    keys = [key for key in keys if key.run in runs][:MAX_GROUPS]
-    tasks = Task.objects.select_related("environment").in_bulk([key.task for key in keys])
-    members = _members(keys)
-    return [
-        _group(runs[key.run], key, tasks[key.task], members[key], overrides)
-        for key in keys
-        if key.task in tasks
-    ]
-
-
-def _members(keys: Sequence[LatestGroupKey]) -> dict[LatestGroupKey, list[_Member]]:
-    """Return all episodes of the groups. One query, along the index of training steps."""
-    runs, steps, tasks = ({key[place] for key in keys} for place in range(3))
-    rows = Episode.objects.filter(run__in=runs, run_step__in=steps, task__in=tasks)
-    members: dict[LatestGroupKey, list[_Member]] = {key: [] for key in keys}
-    columns: tuple[Any, ...] = ("status", KIND, *(f"return_{name}" for name in RETURNS))
-    for run, step, task, status, kind, *returns in rows.values_list(
-        "run", "run_step", "task", *columns
-    ):
-        if (key := LatestGroupKey(run, step, task)) in members:
-            members[key].append(
-                _Member(status == "ended", kind, dict(zip(RETURNS, returns, strict=True)))
-            )
-    return members
-
-
-def _group(
-    run: Run,
-    key: LatestGroupKey,
-    task: Task,
-    members: Sequence[_Member],
-    overrides: DefinitionOverrides,
-) -> LatestGroup:
-    definition = definition_of(task.environment, overrides)
-    endings = [
-        (member.kind, member.returns[definition.return_]) for member in members if member.has_ended
-    ]
-    values = [
-        value for value in returns_counted(endings, definition.convention) if value is not None
-    ]
-    coverage = coverage_from(endings, definition.convention)
-    return LatestGroup(
-        run, key.run_step, task, definition.return_, len(members), coverage, spread_of(values)
-    )
+    lines = read_lines(members, ("run_id", "run_step", "task_id"), definitions)
+    groups = list[LatestGroup]()
+    for run, step, task in keys:
+        if task in tasks:
+            return_ = definitions.of(tasks[task].environment_id).return_
+            group = LatestGroup(runs[run], step, tasks[task], return_, lines[run, step, task])
+            groups.append(group)
+    return groups

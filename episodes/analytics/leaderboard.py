@@ -29,9 +29,9 @@ from episodes.analytics.leaderboard_results import (
     By,
     EndingsByTask,
     at_tasks,
-    counted,
     endings_by_task,
     results_of,
+    stored_results,
     tasks_attempted,
 )
 from episodes.analytics.players import people_in
@@ -139,7 +139,7 @@ class LeaderboardQuery:
         )
         if by != "player" and definition == definition_of(environment):
             tasks_of_people = tasks_attempted(people, definition) if self.is_shared else None
-            results, shared_tasks = counted(environment, self.split, by, tasks_of_people)
+            results, shared_tasks = stored_results(environment, self.split, by, tasks_of_people)
         else:
             own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
             floor = floor_of(filtered(own, environment.name, own))
@@ -191,7 +191,7 @@ class LeaderboardQuery:
             )
             for key, result, is_human in each
         ]
-        ranked = sorted(
+        rows_by_mean = sorted(
             (row for row in rows if row.is_listed),
             key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key),
         )
@@ -205,7 +205,9 @@ class LeaderboardQuery:
             split=self.split,
             by=by,
             definition=definition,
-            rows=[row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human],
+            rows=[
+                row for place, row in enumerate(rows_by_mean) if place < MAX_ROWS or row.is_human
+            ],
             tasks=tasks,
             is_shared=self.is_shared,
             is_bounded=floor > 0,

@@ -100,7 +100,7 @@ EndingsByTask = Mapping[tuple[str, int], list[EndedReturn]]
 """Name of a row and id of a task -> the endings there."""
 
 
-def counted(
+def stored_results(
     environment: Environment,
     split: Split | None,
     by: Literal["model", "run"],
@@ -124,14 +124,14 @@ def counted(
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
     scored = F("scored") * Value(1.0, FloatField())
     rows = statistics.values_list("key", "attempts", "successes").annotate(
-        a=Count("pk"),
-        b=Sum("scored"),
-        c=Sum("return_total"),
-        d=Sum(total * total),
-        e=Sum(total * scored),
-        f=Sum(scored * scored),
-        g=Max("return_total"),
-        h=Min("return_total"),
+        tasks=Count("pk"),
+        returns=Sum("scored"),
+        total=Sum("return_total"),
+        total_squared=Sum(total * total),
+        total_scored=Sum(total * scored),
+        scored_squared=Sum(scored * scored),
+        high=Max("return_total"),
+        low=Min("return_total"),
         **{f"of_{name}": Sum(name) for name in COUNTED_PARTS},
     )
     results: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
@@ -166,15 +166,13 @@ def endings_by_task(
 def tasks_attempted(endings: EndingsByTask, definition: Definition) -> frozenset[int]:
     """Return the tasks with an attempt that counts."""
     return frozenset(
-        task
-        for (_, task), found in endings.items()
-        if returns_counted(found, definition.convention)
+        task for (_, task), some in endings.items() if returns_counted(some, definition.convention)
     )
 
 
 def at_tasks(endings: EndingsByTask, tasks: Collection[int]) -> EndingsByTask:
     """Return the endings at these tasks alone."""
-    return {place: found for place, found in endings.items() if place[1] in tasks}
+    return {place: some for place, some in endings.items() if place[1] in tasks}
 
 
 def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, LeaderboardResult]:
@@ -184,11 +182,11 @@ def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, Leader
         results[key].kinds.update(kind for kind, _ in endings)
         if returns := returns_counted(endings, definition.convention):
             values = [value for value in returns if value is not None]
-            total, scored = sum(values), len(values)
+            total, returns_count = sum(values), len(values)
             small = total if abs(total) <= MAX_SQUARED else 0.0
             successes = sum(map(definition.is_success, values))
-            squares = (small**2, small * scored, float(scored**2))
+            squares = (small**2, small * returns_count, float(returns_count**2))
             results[key].cells.append(
-                Cell(len(returns), successes, 1, scored, total, *squares, abs(total))
+                Cell(len(returns), successes, 1, returns_count, total, *squares, abs(total))
             )
     return results

@@ -21,11 +21,9 @@ from environments.scoring.definition import (
 )
 from episodes.analytics.curve import parts_of
 from episodes.analytics.figures import ScopeFigures, by_definition_together, excluded_of
-from episodes.analytics.scopes import Scope, filtered, scope_of
+from episodes.analytics.scopes import scope_seen_by
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, covers_of
 from episodes.attempts.summary import JudgedSummary
-from episodes.models import Episode
-from episodes.models.privacy import own_records
 
 MAX_POINTS = 40
 """Maximum number of points of a sparkline."""
@@ -85,13 +83,8 @@ def environment_figures(
 
     For a key, the newest MAX_ENDINGS of its own episodes are counted. Six queries at most.
     """
-    definitions, own = definitions_of(environments, overrides), own_records(viewer)
-    scopes = list[Scope]()
-    for environment in environments:
-        episodes = Episode.objects.filter(environment=environment)
-        scopes.append(
-            filtered(episodes.filter(own), "", episodes) if own else scope_of(environment)
-        )
+    definitions = definitions_of(environments, overrides)
+    scopes = [scope_seen_by(environment, viewer) for environment in environments]
     covers = covers_of(scopes, definitions, least_blocks=MAX_POINTS, most_rows=MIN_RAW)
     figures = list[EnvironmentFigures]()
     for environment, cover in zip(environments, covers, strict=True):

@@ -71,16 +71,19 @@ def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvid
     shares, resamples are drawn in each stratum, and the deviation is that of as many differences
     without strata with the same error.
     """
-    every = [one for _, differences in strata for one in differences]
-    count = len(every)
-    found = [(share, len(part), *mean_and_deviation(part)) for share, part in strata]
-    mean = sum([share * middle for share, _, middle, _ in found])
-    error = math.hypot(*(share * spread / math.sqrt(size - 1) for share, size, _, spread in found))
+    values = [value for _, differences in strata for value in differences]
+    count, mean, errors = len(values), 0.0, list[float]()
+    for share, differences in strata:
+        middle, spread = mean_and_deviation(differences)
+        mean += share * middle
+        errors.append(share * spread / math.sqrt(len(differences) - 1))
+    error = math.hypot(*errors)  # squares may overflow
     deviation = error * math.sqrt(count)
     is_resampled = count <= MAX_RESAMPLED
-    reach = Z_95 * error
-    low, high = _resampled(strata) if is_resampled else (mean - reach, mean + reach)
-    wins, losses = sum(one > 0 for one in every), sum(one < 0 for one in every)
+    low, high = mean - Z_95 * error, mean + Z_95 * error
+    if is_resampled:
+        low, high = _resampled(strata)
+    wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
     return PairedEvidence(
         count=count,
         difference=mean,
@@ -97,13 +100,13 @@ def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvid
 
 def sign_test(wins: int, losses: int) -> float:
     """Return the two-sided p of the exact sign test, 1 without wins and losses."""
-    count, fewer = wins + losses, min(wins, losses)
-    logs = [_log_choose(count, place) - count * math.log(2) for place in range(fewer + 1)]
-    return min(1.0, 2 * math.fsum(map(math.exp, logs)))
-
-
-def _log_choose(count: int, chosen: int) -> float:
-    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
+    count = wins + losses
+    logs = [
+        math.lgamma(count + 1) - math.lgamma(place + 1) - math.lgamma(count - place + 1)
+        for place in range(min(wins, losses) + 1)
+    ]
+    halves = count * math.log(2)
+    return min(1.0, 2 * math.fsum([math.exp(log - halves) for log in logs]))
 
 
 def _resampled(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:

@@ -75,41 +75,41 @@ class People:
 def people_of(viewer: Viewer) -> People:
     """Return the people who played, by what they played in environments that exist for the viewer.
     Two queries."""
-    played = Episode.objects.by_people().in_figures_for(viewer).order_by("-pk")
-    rows = rows_of(played.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
-    shown = Environment.objects.seen_by(viewer)
-    environments = shown.defer("card", "description", "task_schema").in_bulk()
-    rows_by_name: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    episodes = Episode.objects.by_people().in_figures_for(viewer).order_by("-pk")
+    rows = rows_of(episodes.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
+    visible = Environment.objects.seen_by(viewer)
+    environments = visible.defer("card", "description", "task_schema").in_bulk()
+    rows_by_name = defaultdict[str, list[tuple[Any, ...]]](list)
     for name, environment, *row in rows:
         if environment in environments and row[1] != "probe":
             rows_by_name[name].append((environments[environment], *row))
     now = time.time()
     persons = [_person(name, own, now) for name, own in rows_by_name.items()]
-    persons.sort(key=lambda one: one.last, reverse=True)
-    return People(
-        persons[:MAX_PEOPLE], len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE
-    )
+    persons.sort(key=lambda person: person.last, reverse=True)
+    is_bounded = len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE
+    return People(persons[:MAX_PEOPLE], is_bounded)
 
 
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
-    endings: dict[Environment, list[EndedReturn]] = defaultdict(list)
-    for environment, status, kind, _, _, *values in rows:
+    endings = defaultdict[Environment, list[EndedReturn]](list)
+    running, seconds = 0, 0.0
+    for environment, status, kind, duration, created, *values in rows:
         if status == "ended":
-            by = dict(zip(RETURNS, values, strict=True))
-            endings[environment].append((kind, by[environment.default_return]))
-    figures = [(one, figures_from(found, definition_of(one))) for one, found in endings.items()]
-    played = [
-        PersonPlayed(environment=environment, **values)
-        for environment, values in figures
-        if values["n"]
+            value = values[RETURNS.index(environment.default_return)]
+            endings[environment].append((kind, value))
+        running += status == "running"
+        seconds += max(0.0, now - created if status == "running" else duration or 0.0)
+    figures = [
+        PersonPlayed(environment=environment, **figures_from(some, definition_of(environment)))
+        for environment, some in endings.items()
     ]
     return Person(
         name=name,
         episodes=len(rows),
-        running=sum(row[1] == "running" for row in rows),
-        seconds=sum(
-            max(0.0, now - row[4] if row[1] == "running" else row[3] or 0.0) for row in rows
+        running=running,
+        seconds=seconds,
+        played=sorted(
+            [part for part in figures if part.n], key=lambda part: (-part.n, part.environment.name)
         ),
-        played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )

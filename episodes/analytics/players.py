@@ -44,33 +44,25 @@ class PlayerFigures(Figures):
 
 def people_in(environment: Environment, viewer: Viewer) -> QuerySet[Episode]:
     """Return what people played there, without the studies that do not exist for the viewer."""
-    played = Episode.objects.by_people().in_figures_for(viewer)
-    return played.filter(Exact(Unindexed(F("environment_id")), environment.pk))
+    episodes = Episode.objects.by_people().in_figures_for(viewer)
+    return episodes.filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
 def at_task(task: Task, definition: Definition, viewer: Viewer) -> list[PlayerFigures]:
     """Return the figures of people, then those of the other kinds of players that attempted the
     task. Two queries."""
-    played = Episode.objects.by_people().in_figures_for(viewer)
-    human = played.filter(Exact(Unindexed(F("task_id")), task.pk))
-    newest = (
-        Episode.objects.filter(task=task)
-        .order_by("-pk")
-        .values_list("player", "status", KIND, definition.column)
-    )
-    rows = rows_of(newest[:MAX_NEWEST])
-    endings: dict[Player, list[EndedReturn]] = defaultdict(list)
+    by_people = Episode.objects.by_people().in_figures_for(viewer)
+    human = _human(by_people.filter(Exact(Unindexed(F("task_id")), task.pk)), definition)
+    newest = Episode.objects.filter(task=task).order_by("-pk")
+    rows = rows_of(newest.values_list("player", "status", KIND, definition.column)[:MAX_NEWEST])
+    endings = defaultdict[Player, list[EndedReturn]](list)
     for player, status, kind, value in rows:
-        if status == "ended" and player != "human":
+        if status == "ended":
             endings[player].append((kind, value))
-    is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
-    others = [
-        _figures(kind, endings[kind], definition, is_bounded=is_bounded)
-        for kind in kinds
-        if endings[kind]
-    ]
-    return [_human(human, definition), *(other for other in others if other.n)]
+    is_bounded = len(rows) == MAX_NEWEST
+    others = [_figures(kind, endings[kind], definition, is_bounded=is_bounded) for kind in kinds]
+    return [human, *(figures for figures in others if figures.n)]
 
 
 def in_environment(
@@ -86,17 +78,14 @@ def in_environment(
     human = _human(people_in(environment, viewer), definition)
     if total is None or not total.n:
         return [human]
-    shared = {field.name: getattr(total, field.name) for field in fields(Figures)}
-    return [human, PlayerFigures(player="others", error=total.error, **shared)]
+    values = {field.name: getattr(total, field.name) for field in fields(Figures)}
+    return [human, PlayerFigures(player="others", error=total.error, **values)]
 
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
-    ended = (
-        episodes.filter(Exact(Unindexed(F("status")), "ended"))
-        .order_by()
-        .values_list(KIND, definition.column)
-    )
-    return _figures("human", cast(list[EndedReturn], rows_of(ended)), definition)
+    endings = episodes.filter(Exact(Unindexed(F("status")), "ended")).order_by()
+    rows = rows_of(endings.values_list(KIND, definition.column))
+    return _figures("human", cast(list[EndedReturn], rows), definition)
 
 
 def _figures(
@@ -106,7 +95,10 @@ def _figures(
     *,
     is_bounded: bool = False,
 ) -> PlayerFigures:
-    error = error_of(returns_sketch(returns_counted(endings, definition.convention)))
+    returns = returns_counted(endings, definition.convention)
     return PlayerFigures(
-        player=player, error=error, is_bounded=is_bounded, **figures_from(endings, definition)
+        player=player,
+        error=error_of(returns_sketch(returns)),
+        is_bounded=is_bounded,
+        **figures_from(endings, definition),
     )

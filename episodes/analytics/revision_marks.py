@@ -8,7 +8,7 @@ there are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -67,9 +67,20 @@ def used_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
     if len(rows) < 2:  # one revision alone is not worth a search
         return []
     newest: int | None = scope.episodes.order_by("-pk").values_list("pk", flat=True).first()
-    rows = [row for row in rows if newest is not None and row.first_episode <= newest]
-    uses = [_use(scope.episodes, row, _end_of(row, rows)) for row in reversed(rows)]
-    return [use for use in uses if use is not None]
+    uses, next_first = list[UsedRevision](), dict[int, int]()
+    for row in rows:
+        if newest is None or row.first_episode > newest:
+            continue
+        episodes = scope.episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
+        if row.environment_id in next_first:
+            episodes = episodes.filter(pk__lt=next_first[row.environment_id])
+        next_first[row.environment_id] = row.first_episode
+        first = episodes.order_by("pk").values_list("end_number", "run_step", "revision_id")
+        for end, step, revision in rows_of(first[:NEIGHBOURS]):
+            if revision == row.pk:
+                uses.append(UsedRevision(row, end, step))
+                break
+    return uses[::-1]
 
 
 def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
@@ -116,16 +127,14 @@ def marks_of(*curves: Curve) -> list[RevisionMark]:
     """Return where the curves of a chart pass to another revision, in order of x; none for scopes
     that any filter may give. One query for the curves in whose environments no code has changed.
     """
-    curves_with_revisions = [
-        one for one in curves if one.scope.has_blocks or one.scope.kind == "task"
-    ]
-    changed_environments = _changed() if curves_with_revisions else set()
+    candidates = [curve for curve in curves if curve.scope.has_blocks or curve.scope.kind == "task"]
+    changed_environments = _changed() if candidates else set()
     most = min(MAX_REVISIONS, MAX_LOOKED_AT // max(1, len(curves)))
     marks = list[RevisionMark]()
-    for curve in curves_with_revisions:
-        uses = changes_in(curve.scope, most) if curve.environments & changed_environments else []
-        places = ((use.revision, _x_of(use, curve)) for use in uses)
-        marks += [RevisionMark(row, x) for row, x in places if x is not None]
+    for curve in candidates:
+        if curve.environments & changed_environments:
+            places = ((use.revision, _x_of(use, curve)) for use in changes_in(curve.scope, most))
+            marks += [RevisionMark(row, x) for row, x in places if x is not None]
     return sorted(marks, key=lambda mark: mark.x)
 
 
@@ -150,44 +159,15 @@ def _environments(scope: Scope) -> QuerySet[Any, Any]:
     ).values("environment_id")
 
 
-def _end_of(row: EnvironmentRevision, rows: Sequence[EnvironmentRevision]) -> int | None:
-    """Return the first episode of the environment's next revision; None for the latest."""
-    after = (row.first_episode, row.pk)
-    later = [
-        one
-        for one in rows
-        if one.environment_id == row.environment_id and (one.first_episode, one.pk) > after
-    ]
-    return min((one.first_episode for one in later), default=None)
-
-
-def _use(
-    episodes: QuerySet[Episode], row: EnvironmentRevision, end: int | None
-) -> UsedRevision | None:
-    candidates = episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
-    candidates = candidates if end is None else candidates.filter(pk__lt=end)
-    rows = rows_of(
-        candidates.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS]
-    )
-    return next(
-        (UsedRevision(row, end, step) for end, step, revision in rows if revision == row.pk), None
-    )
-
-
 def _x_of(use: UsedRevision, curve: Curve) -> float | None:
     """Return the start of the point that holds the revision's first episode; None if the curve has
     no such point."""
-    if curve.axis == "step":
-        step = use.run_step
-        return next(
-            (
-                point.x
-                for point in curve.points
-                if step is not None and point.x <= step <= point.x_to
-            ),
-            None,
-        )
-    end = use.end_number
-    return next(
-        (point.x for point in curve.points if end is not None and point.last_end >= end), None
-    )
+    end, step = use.end_number, use.run_step
+    for point in curve.points:
+        if curve.axis == "step":
+            holds = step is not None and point.x <= step <= point.x_to
+        else:
+            holds = end is not None and point.last_end >= end
+        if holds:
+            return point.x
+    return None

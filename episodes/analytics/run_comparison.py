@@ -133,12 +133,6 @@ class RunTotals(NamedTuple):
     abandoned."""
     is_bounded: bool
 
-    def coverage(self, definitions: Definitions) -> Coverage:
-        parts = [
-            coverage_of(counts, definitions.of(pk).convention) for pk, counts in self.kinds.items()
-        ]
-        return coverages_together(parts)
-
 
 _OF_REVISIONS = """
     SELECT e.task_id, e.environment_id, {kind}, COUNT(*), COUNT({value}), COALESCE(SUM({bounded}), 0.0)
@@ -155,43 +149,35 @@ def paired(
     revisions: Sequence[int] = (),
     split: Split | None = None,
 ) -> Pairing:
-    """Compare runs by their attempts that have a return, each task by the definition of its
-    environment.
+    """Compare one run or more by their attempts that have a return, each task by the definition of
+    its environment.
 
     The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of
     which the newest MAX_ENDINGS endings are read; empty: all. `split`: of which alone attempts
     count. One query for each run, and three more.
     """
-    endings = (
-        Episode.objects.filter(ENDED, end_number__gt=0)
-        .order_by("-end_number")
-        .values_list("end_number", flat=True)
-    )
-    floor = next(iter(endings[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
-    if revisions:
-        found = [_totals_of_revisions(run, definitions, floor, revisions, split) for run in runs]
-    else:
-        found = [_totals(run, definitions, floor, split) for run in runs]
-    shared_tasks = (
-        sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
-    )
+    endings = Episode.objects.filter(ENDED, end_number__gt=0).order_by("-end_number")
+    numbers = endings.values_list("end_number", flat=True)
+    floor = next(iter(numbers[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
+    totals_by_run = [_totals(run, definitions, floor, revisions, split) for run in runs]
+    tasks = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
     # by run, then by task: a run may have thousands
-    sides = [[totals.tasks[task] for task in shared_tasks] for totals in found]
+    sides = [[totals.tasks[task] for task in tasks] for totals in totals_by_run]
     means = [[total / scored for scored, total in of_run] for of_run in sides]
     differences = [
         difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)
     ]
-    places = heapq.nsmallest(
-        most, range(len(shared_tasks)), key=lambda place: -abs(differences[place])
-    )
+    places = heapq.nsmallest(most, range(len(tasks)), key=lambda place: -abs(differences[place]))
     return Pairing(
-        definition=definitions.among({pk for one in found for pk in one.kinds}),
-        versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)]
-        if shared_tasks
-        else [],
+        definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
+        versus=[
+            _versus(run, of_run, mean, first=means[0])
+            for run, of_run, mean in zip(runs, sides, means, strict=True)
+            if tasks
+        ],
         tasks=[
             PairedTask(
-                shared_tasks[place],
+                tasks[place],
                 [
                     Side(of_run[place][0], mean[place])
                     for of_run, mean in zip(sides, means, strict=True)
@@ -200,55 +186,50 @@ def paired(
             )
             for place in places
         ],
-        evidence=evidence_of(differences) if len(runs) == 2 and len(shared_tasks) > 1 else None,
-        shared=len(shared_tasks),
-        attempted=[len(totals.tasks) for totals in found],
-        coverage=[totals.coverage(definitions) for totals in found],
-        is_bounded=any(totals.is_bounded for totals in found),
+        evidence=evidence_of(differences) if len(runs) == 2 and len(tasks) > 1 else None,
+        shared=len(tasks),
+        attempted=[len(totals.tasks) for totals in totals_by_run],
+        coverage=[
+            coverages_together(
+                [
+                    coverage_of(counts, definitions.of(pk).convention)
+                    for pk, counts in totals.kinds.items()
+                ]
+            )
+            for totals in totals_by_run
+        ],
+        is_bounded=any(totals.is_bounded for totals in totals_by_run),
         missing=STILL_COUNTED if followed_to(RunTasksPart.name) < floor else "",
     )
 
 
-def _totals(run: Run, definitions: Definitions, floor: int, split: Split | None) -> RunTotals:
-    """Return what a run reached by task. One query.
-
-    Endings up to `floor` count only if the follower has reached them.
-    """
-    value, part = _column(definitions, "e.environment_id", "e.return_"), RunTasksPart.name
-    is_alone = isinstance(definitions, Definition)
-    with connection.cursor() as cursor:
-        sql = _SIDES.format(
-            environment="0" if is_alone else "k.environment_id",
-            scored=_column(definitions, "k.environment_id", "t.scored_"),
-            total=_column(definitions, "k.environment_id", "t.total_"),
-            tasks="" if is_alone else _TASKS,
-            kind=_KIND,
-            value=value,
-            bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
-            is_rollout=Episode.objects.rollouts().condition_sql("e"),
-            of_rows=_of_split("split_id", split),
-            of_episodes=_of_split("e.split_id", split),
-        )
-        cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
-        return _added(cursor.fetchall(), definitions)
-
-
-def _totals_of_revisions(
+def _totals(
     run: Run, definitions: Definitions, floor: int, revisions: Sequence[int], split: Split | None
 ) -> RunTotals:
-    """Return what a run reached by task with these revisions of environments, in the endings after
-    `floor`."""
-    value = _column(definitions, "e.environment_id", "e.return_")
-    sql = _OF_REVISIONS.format(
+    """Return what a run reached by task, with these revisions of environments in the endings after
+    `floor`. Without revisions, endings up to `floor` count if the follower has reached them. One
+    query."""
+    value, part = _column(definitions, "e.environment_id", "e.return_"), RunTasksPart.name
+    is_alone = isinstance(definitions, Definition)
+    sql = _OF_REVISIONS if revisions else _SIDES
+    values: Sequence[int | str] = [run.pk, part, MAX_TASKS, run.pk, floor, part]
+    if revisions:
+        values = [run.pk, floor, MAX_TASKS]
+    sql = sql.format(
+        environment="0" if is_alone else "k.environment_id",
+        scored=_column(definitions, "k.environment_id", "t.scored_"),
+        total=_column(definitions, "k.environment_id", "t.total_"),
+        tasks="" if is_alone else _TASKS,
         kind=_KIND,
         value=value,
         bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
         is_rollout=Episode.objects.rollouts().condition_sql("e"),
         revisions=", ".join(str(int(pk)) for pk in revisions),
+        of_rows=_of_split("split_id", split),
         of_episodes=_of_split("e.split_id", split),
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, [run.pk, floor, MAX_TASKS])
+        cursor.execute(sql, values)
         return _added(cursor.fetchall(), definitions)
 
 
@@ -302,13 +283,14 @@ def _versus(
     differences = [difference_of(mean, base) for mean, base in zip(means, first, strict=True)]
     count = len(means)
     difference, deviation = mean_and_deviation(differences)
+    has_reach = count > 1 and means is not first
     return Versus(
         run=run,
         mean=sum(means) / count,
-        scored=sum([scored for scored, _ in sides]),
+        scored=sum([attempts for attempts, _ in sides]),
         difference=difference,
-        reach=Z_95 * deviation / math.sqrt(count - 1) if count > 1 and means is not first else None,
-        wins=sum([one > 0 for one in differences]),
-        losses=sum([one < 0 for one in differences]),
+        reach=Z_95 * deviation / math.sqrt(count - 1) if has_reach else None,
+        wins=sum(value > 0 for value in differences),
+        losses=sum(value < 0 for value in differences),
         ties=differences.count(0),
     )

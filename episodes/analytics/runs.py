@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from django.db.models import Count, Max, OuterRef, Subquery
@@ -25,7 +26,7 @@ from environments.scoring.definition import (
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, outline_of
 from episodes.analytics.run_splits import SplitChoice, in_split, labelled, splits_of
-from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
+from episodes.analytics.scopes import filtered, floor_of, scope_seen_by
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, covers_of
 from episodes.models import Episode, Run
 from episodes.models.privacy import own_records
@@ -58,7 +59,7 @@ class RunLine:
     outline: ScopeOutline
     overrides: DefinitionOverrides
     """The parts of the definition that are given, which replace those of the environments."""
-    read: SummaryCover = field(repr=False)
+    cover: SummaryCover = field(repr=False)
     """What was read of all of its episodes."""
 
     @property
@@ -85,7 +86,11 @@ class RunLine:
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return f"{self.query}&{query_string(ending='attempt', **self.overrides.convention_parts)}"
+        return self.attempts_among(self.query)
+
+    def attempts_among(self, query: str) -> str:
+        """Return the query string that limits the list of `query` to rollouts that count."""
+        return f"{query}&{query_string(ending='attempt', **self.overrides.convention_parts)}"
 
 
 def lines_of(
@@ -101,59 +106,48 @@ def lines_of(
     splits the figures count of a run that played several. Raises: BadFilter for another one.
     """
     newest, definitions = _newest(runs, viewer), definitions_in_force(overrides)
-    covers = covers_of(
-        [_scope_of(run, viewer) for run in runs],
-        definitions,
-        least_blocks=MIN_BLOCKS,
-        most_rows=MIN_RAW,
-    )
-    places = [
-        one.environments or _place_of(newest.get(run.pk))
-        for run, one in zip(runs, covers, strict=True)
-    ]
-    rows = Environment.objects.defer("card", "task_schema").in_bulk(
-        {pk for some in places for pk in some}
-    )
+    scopes = [scope_seen_by(run, viewer) for run in runs]
+    covers = covers_of(scopes, definitions, least_blocks=MIN_BLOCKS, most_rows=MIN_RAW)
+    places = list[set[int]]()
+    for run, cover in zip(runs, covers, strict=True):
+        places.append(cover.environments)
+        if not places[-1] and run.pk in newest:
+            places[-1].add(newest[run.pk].environment_id)
+    rows = Environment.objects.defer("card", "task_schema").in_bulk(set().union(*places))
     splits_by_run, lines = splits_of([run.pk for run in runs], viewer), list[RunLine]()
-    for run, read, some in zip(runs, covers, places, strict=True):
+    for run, cover, ids in zip(runs, covers, places, strict=True):
+        environments = sorted([rows[pk] for pk in ids if pk in rows], key=attrgetter("name"))
         splits = splits_by_run.get(run.pk, [])
-        names = sorted(rows[pk].name for pk in some if pk in rows)
-        split = choice.of(splits, names[0] if len(names) == 1 else None)
-        own = definitions.among(some if split is None else {split.environment_id})
+        split = choice.of(splits, environments[0].name if len(environments) == 1 else None)
+        own = definitions.among(ids if split is None else {split.environment_id})
         lines.append(
             RunLine(
-                run,
-                sorted([rows[pk] for pk in some if pk in rows], key=lambda row: row.name),
-                splits,
-                split,
-                newest[run.pk].created if run.pk in newest else None,
-                own,
-                outline_of(read if split is None else read.of_split(split.pk), own),
-                overrides,
-                read,
+                run=run,
+                environments=environments,
+                splits=splits,
+                split=split,
+                last=newest[run.pk].created if run.pk in newest else None,
+                definition=own,
+                outline=outline_of(cover if split is None else cover.of_split(split.pk), own),
+                overrides=overrides,
+                cover=cover,
             )
         )
     return lines
 
 
-def _place_of(episode: Episode | None) -> set[int]:
-    return {episode.environment_id} if episode else set()
-
-
-def _scope_of(run: Run, viewer: Viewer) -> Scope:
-    own, of_run = own_records(viewer), Episode.objects.filter(run=run)
-    return filtered(of_run.filter(own), "", of_run) if own else scope_of(run)
-
-
 def _newest(runs: Sequence[Run], viewer: Viewer) -> dict[int, Episode]:
     """Return the newest episode of each run that has one, by the run's id. Two queries."""
     newest = Episode.objects.filter(own_records(viewer), run=OuterRef("pk")).order_by("-pk")
-    ids = [run.pk for run in runs]
-    last = dict(Run.objects.filter(pk__in=ids).values_list("pk", Subquery(newest.values("pk")[:1])))
-    episodes = Episode.objects.only("environment_id", "created").in_bulk(
-        [pk for pk in last.values() if pk]
+    ids = Run.objects.filter(pk__in=[run.pk for run in runs]).values_list(
+        Subquery(newest.values("pk")[:1])
     )
-    return {run: episodes[pk] for run, pk in last.items() if pk in episodes}
+    episodes = Episode.objects.only("environment_id", "created", "run_id")
+    return {
+        episode.run_id: episode
+        for episode in episodes.filter(pk__in=[pk for (pk,) in ids if pk])
+        if episode.run_id is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,50 +169,43 @@ class JudgedPart:
 def parts_of(line: RunLine) -> list[JudgedPart]:
     """Return the figures of a run in each of its splits, in order, and in its environments at tasks
     of no split."""
-    environments = {one.pk: one for one in line.environments}
+    environments = {environment.pk: environment for environment in line.environments}
     splits = {split.pk: split for split in line.splits}
-    places = {place for block in line.read.blocks for place in block.parts}
-    places |= {Place(row[-1], row[-2] or 0) for row in line.read.rows}
-    order = [0, *splits]
-    return [
-        _judged_part(line, environments[place.environment], splits.get(place.split))
-        for place in sorted(
-            places, key=lambda one: (order.index(one.split) or len(order), one.environment)
+    places = {place for block in line.cover.blocks for place in block.parts}
+    places |= {Place(row[-1], row[-2] or 0) for row in line.cover.rows}
+    order = [*splits, 0]
+    parts = list[JudgedPart]()
+    for place in sorted(
+        [place for place in places if place.environment in environments and place.split in order],
+        key=lambda place: (order.index(place.split), place.environment),
+    ):
+        environment, split = environments[place.environment], splits.get(place.split)
+        definition = definition_of(environment, line.overrides)
+        blocks = [
+            (environment.pk, block.parts[place])
+            for block in line.cover.blocks
+            if place in block.parts
+        ]
+        rows = [row for row in line.cover.rows if (row[-1], row[-2] or 0) == place]
+        total = ScopeFigures(judged(blocks, rows, definition))
+        query = query_string(
+            environment=environment.name, split=split.name if split else None, run=line.run.name
         )
-        if place.environment in environments and place.split in order
-    ]
+        parts.append(
+            JudgedPart(environment, split, definition, total, query, line.attempts_among(query))
+        )
+    return parts
 
 
 def judged_parts(line: RunLine) -> list[JudgedPart]:
     """Return the parts of a run that has several, and all of them together if its figures count
     all."""
-    parts = parts_of(line)
+    parts, total = parts_of(line), line.outline.total
     if len(parts) < 2:
         return []
-    total = line.outline.total
     if line.split is not None or total is None:
         return parts
     return [*parts, JudgedPart(None, None, line.definition, total, line.query, line.attempts_query)]
-
-
-def _judged_part(line: RunLine, environment: Environment, split: Split | None) -> JudgedPart:
-    definition, place = (
-        definition_of(environment, line.overrides),
-        Place(environment.pk, split.pk if split else 0),
-    )
-    blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
-    rows = [row for row in line.read.rows if (row[-1], row[-2] or 0) == place]
-    query = query_string(
-        environment=environment.name, split=split.name if split else None, run=line.run.name
-    )
-    return JudgedPart(
-        environment,
-        split,
-        definition,
-        ScopeFigures(judged(blocks, rows, definition)),
-        query,
-        f"{query}&{query_string(ending='attempt', **line.overrides.convention_parts)}",
-    )
 
 
 MAX_COUNTED = 5_000
@@ -235,24 +222,11 @@ class InEnvironment(NamedTuple):
     """Start of the newest of these episodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlaces:
-    environments: Sequence[InEnvironment]
-    """Environments with most episodes first."""
-    is_bounded: bool
-    """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
-
-
-def places_of(run: Run) -> RunPlaces:
-    """Return the environments of a run's newest MAX_COUNTED episodes. Three queries."""
+def places_of(run: Run) -> tuple[list[InEnvironment], bool]:
+    """Return the environments of a run's newest MAX_COUNTED episodes, those with most of them
+    first, and whether there are older episodes. Two queries."""
     episodes = Episode.objects.filter(run=run)
     floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
-    by_environment = episodes.filter(pk__gt=floor).order_by().values_list("environment")
-    counts = list(
-        by_environment.annotate(count=Count("pk"), last=Max("created")).order_by("-count")
-    )
-    names = dict(
-        Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name")
-    )
-    environments = [InEnvironment(names[pk], count, last) for pk, count, last in counts]
-    return RunPlaces(environments, floor > 0)
+    rows = episodes.filter(pk__gt=floor).order_by().values_list("environment__name")
+    counts = rows.annotate(count=Count("pk"), last=Max("created")).order_by("-count")
+    return list(map(InEnvironment._make, counts)), floor > 0

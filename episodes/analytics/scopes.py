@@ -18,13 +18,13 @@ from typing import Literal
 
 from django.db.models import Count, Max, Q, QuerySet, Value
 
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.split_indexes import served
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import own_records, visible_runs
 from episodes.rollups.scopes import Place
 
 MAX_COUNTED = 1_000
@@ -32,6 +32,9 @@ MAX_COUNTED = 1_000
 WITHOUT_PEOPLE = ~Q(player="human")
 MAX_ENDINGS = 50_000
 """Maximum number of endings that are read one by one."""
+CURATED_NOTE = (
+    "Counts every attempt at the tasks that are in the split now, whichever split the client named."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
     A curated split consists of the episodes of its present tasks, because clients do not name it.
     """
     if isinstance(of, Split) and of.is_curated:
-        return _curated(of)
+        of_environment = Episode.objects.filter(WITHOUT_PEOPLE, environment=of.environment_id)
+        of_tasks = of_environment.filter(task__in=served(of).values("task"))
+        return Scope("filter", 0, of.name, of_tasks, of_environment, CURATED_NOTE)
     if isinstance(of, Environment):
         return Scope(
             "environment", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, environment=of)
@@ -91,6 +96,16 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
         return Scope("run", of.pk, of.name, Episode.objects.filter(run=of), has_groups=True)
     episodes = Episode.objects.filter(task=of)
     return Scope("task", of.pk, str(of), episodes, episodes)
+
+
+def scope_seen_by(of: Environment | Run, viewer: Viewer) -> Scope:
+    """Return the scope of an environment or run; for a key, of the newest of its own episodes
+    there."""
+    own = own_records(viewer)
+    if not own:
+        return scope_of(of)
+    episodes = Episode.objects.filter(**{"run" if isinstance(of, Run) else "environment": of})
+    return filtered(episodes.filter(own), "", episodes)
 
 
 def part_of_run(
@@ -134,16 +149,6 @@ def floor_of(scope: Scope, most: int | None = None) -> int:
     return next(iter(within.order_by("-pk").values_list("pk", flat=True)[most : most + 1]), 0)
 
 
-def _curated(split: Split) -> Scope:
-    environment = Episode.objects.filter(WITHOUT_PEOPLE, environment=split.environment_id)
-    episodes = environment.filter(task__in=served(split).values("task"))
-    note = (
-        "Counts every attempt at the tasks that are in the split now, whichever split the client "
-        "named."
-    )
-    return Scope("filter", 0, split.name, episodes, environment, note)
-
-
 Overlay = Literal["run", "environment", "model", "player"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "environment", "model", "player")
 MAX_SERIES = 12
@@ -167,13 +172,13 @@ class Overlaid:
     """The curves of a chart, of which there may be more than it draws."""
 
     parts: Sequence[OverlaidPart]
-    known: int
+    count: int
     """Number of runs, environments, models or kinds of players, of which the newest are drawn."""
     missing: Sequence[int] = ()
     """Ids that were asked for and belong to no run."""
     stepless: Sequence[str] = ()
     """Names of runs that are left out because they have no training step, the newest ones."""
-    unnamed: int = 0
+    unnamed_count: int = 0
     """Number of further runs without a training step."""
 
     @property
@@ -196,27 +201,24 @@ def scope_of_filter(filters: EpisodeFilter, rows: NamedRows, label: str = "all e
     if rows.unknown:
         return filtered(Episode.objects.none(), label)
     filters = without_people(filters)
-    # a key may read only part of the environments and runs, so there are no blocks
-    names = (
-        set(filters.values()) - set(DEFINITION_PARAMETERS)
-        if filters.viewer.key_label is None
-        else set()
-    )
-    names -= {"player"} if filters.player == "others" else set()
-    if names == {"run"} and rows.run:
-        return scope_of(rows.run)
-    if names == {"run", "environment"} and rows.run and rows.environment:
-        return part_of_run(rows.run, rows.environment, label)
-    # clients do not name the others
-    split = None if rows.split and rows.split.is_curated else rows.split
-    if names == {"run", "environment", "split"} and rows.run and rows.environment and split:
-        return part_of_run(rows.run, rows.environment, label, split)
-    if names == {"environment", "split"} and rows.split:
-        return scope_of(rows.split)
-    if names == {"environment"} and rows.environment:
-        return scope_of(rows.environment)
-    conditions = set(filters.conditions) - ({"player"} if filters.player == "others" else set())
-    has_groups = rows.run is not None and _GROUPED.issuperset(conditions)
+    others = {"player"} if filters.player == "others" else set[str]()
+    names = set(filters.values()) - set(DEFINITION_PARAMETERS) - others
+    run, environment, split = rows.run, rows.environment, rows.split
+    if filters.viewer.key_label is not None:
+        names = set()  # blocks also hold what this key may not read
+    if names == {"run"} and run:
+        return scope_of(run)
+    if names == {"run", "environment"} and run and environment:
+        return part_of_run(run, environment, label)
+    # clients do not name curated splits
+    is_declared = split is not None and not split.is_curated
+    if names == {"run", "environment", "split"} and run and environment and is_declared:
+        return part_of_run(run, environment, label, split)
+    if names == {"environment", "split"} and split:
+        return scope_of(split)
+    if names == {"environment"} and environment:
+        return scope_of(environment)
+    has_groups = run is not None and _GROUPED.issuperset(set(filters.conditions) - others)
     episodes = episodes_of(filters, rows, for_figures=True)
     return replace(filtered(episodes, label, _within(filters, rows)), has_groups=has_groups)
 
@@ -254,56 +256,44 @@ def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -
     step.
     """
     if by == "player":
-        return _of_players(filters)
+        parts = [
+            OverlaidPart(replace(filters, player=kind), label) for kind, label in PLAYERS.items()
+        ]
+        parts = [part for part in parts if episodes_of(part.filter, for_figures=True).exists()]
+        return Overlaid(parts, len(parts))
     filters = without_people(filters)
     episodes = episodes_of(filters, for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and (condition := visible_runs(filters.viewer)):
         recent = recent.filter(run__in=Run.objects.filter(condition))
-    stepped = Count("run_step") if needs_step else Value(1)
-    last = (
-        recent.order_by()
-        .values_list(by)
-        .annotate(last=Max("pk"), stepped=stepped)
-        .order_by("-last")
-    )
-    found = [(value, stepped) for value, _, stepped in last if value]
-    known = [value for value, stepped in found if stepped] or [value for value, _ in found]
-    shown = list(reversed(known[:MAX_SERIES]))
+    steps = Count("run_step") if needs_step else Value(1)
+    rows = recent.order_by().values_list(by).annotate(last=Max("pk"), with_step=steps)
+    counts = {value: count for value, _, count in rows.order_by("-last") if value}
+    values = [value for value, count in counts.items() if count] or list(counts)
+    newest = list(reversed(values[:MAX_SERIES]))
     if by == "run":
-        stepless = [value for value, _ in found if value not in set(known)]
-        named = [part.label for part in of_runs(filters, stepless[:MAX_SERIES]).parts]
+        stepless = [value for value in counts if value not in set(values)]
+        names = [part.label for part in of_runs(filters, stepless[:MAX_SERIES]).parts]
         return replace(
-            of_runs(filters, shown),
-            known=len(known),
-            stepless=named,
-            unnamed=len(stepless) - len(named),
+            of_runs(filters, newest),
+            count=len(values),
+            stepless=names,
+            unnamed_count=len(stepless) - len(names),
         )
     if by == "environment":
-        names = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
-        parts = [OverlaidPart(replace(filters, environment=names[pk]), names[pk]) for pk in shown]
-        return Overlaid(parts, len(known))
-    return Overlaid(
-        [OverlaidPart(replace(filters, model=name), name) for name in shown], len(known)
-    )
+        names_by_id = dict(Environment.objects.filter(pk__in=newest).values_list("pk", "name"))
+        newest = [names_by_id[pk] for pk in newest]
+    parts = [OverlaidPart(replace(filters, **{by: name}), name) for name in newest]
+    return Overlaid(parts, len(values))
 
 
-def _of_players(filters: EpisodeFilter) -> Overlaid:
-    """Return a part for each kind of player that has played: agents, people, scripted players."""
-    parts = [OverlaidPart(replace(filters, player=kind), label) for kind, label in PLAYERS.items()]
-    parts_with_episodes = [
-        part for part in parts if episodes_of(part.filter, for_figures=True).exists()
-    ]
-    return Overlaid(parts_with_episodes, len(parts_with_episodes))
-
-
-def of_runs(filters: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
+def of_runs(filters: EpisodeFilter, ids: Sequence[int]) -> Overlaid:
     """Return a part for each run by id, in the given order."""
     visible = Run.objects.seen_by(filters.viewer).defer("config", "notes")
-    rows = visible.in_bulk(list(runs))
-    found = [rows[pk] for pk in runs if pk in rows]
-    parts = [OverlaidPart(replace(filters, run=run.name), run.name, run) for run in found]
-    return Overlaid(parts, len(parts), [pk for pk in runs if pk not in rows])
+    rows = visible.in_bulk(list(ids))
+    runs = [rows[pk] for pk in ids if pk in rows]
+    parts = [OverlaidPart(replace(filters, run=run.name), run.name, run) for run in runs]
+    return Overlaid(parts, len(parts), [pk for pk in ids if pk not in rows])
 
 
 def _within(filters: EpisodeFilter, rows: NamedRows) -> QuerySet[Episode] | None:

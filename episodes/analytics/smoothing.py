@@ -85,7 +85,9 @@ def averaged(values: Sequence[float | None], window: int) -> list[float | None]:
     means = list[float | None]()
     for place, value in enumerate(values):
         reach = min(window // 2, place, len(values) - 1 - place)
-        values_near = [one for one in values[place - reach : place + reach + 1] if one is not None]
+        values_near = [
+            near for near in values[place - reach : place + reach + 1] if near is not None
+        ]
         means.append(value if value is None else sum(values_near) / len(values_near))
     return means
 

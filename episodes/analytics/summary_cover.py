@@ -151,8 +151,8 @@ def covers_of(
             parts.append([scope.episodes.filter(pk__gt=oldest)])
             lacks_some = oldest > 0
         elif lacks_some:
-            unfollowed = scope.episodes.filter(end_number__gt=floor)
-            parts.append([after.filter(end_number__lte=last_followed), unfollowed])
+            after_floor = scope.episodes.filter(end_number__gt=floor)
+            parts.append([after.filter(end_number__lte=last_followed), after_floor])
         else:
             parts.append([after])
         missing.append(missing_from(scope) if lacks_some else "")

@@ -37,46 +37,29 @@ def statistics_at(
     columns = ("status", KIND, "run__name", "model", definition.column)
     rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])
     rollouts = [row[1:] for row in rows if row[0] == "ended" and row[1] not in NO_ROLLOUTS]
-    runs: dict[str, list[EndedReturn]] = defaultdict(list)
-    models: dict[str, list[EndedReturn]] = defaultdict(list)
+    runs, models = (defaultdict[str, list[EndedReturn]](list) for _ in range(2))
     for kind, run, model, value in rollouts:
         runs[run or ""].append((kind, value))
         models[model].append((kind, value))
-    counted = Statistics(
-        overall=_result(
-            "", [(kind, value) for kind, *_, value in rollouts], definition, thresholds
-        ),
-        runs=_results_by_name(runs, definition, thresholds),
-        models=_results_by_name(models, definition, thresholds),
-    )
-    return counted, MAX_NEWEST if len(rows) == MAX_NEWEST else None
 
+    def result(key: str, endings: Sequence[EndedReturn]) -> TaskResult:
+        returns = returns_counted(endings, definition.convention)
+        figures, sketch = figures_from(endings, definition), returns_sketch(returns)
+        rate = figures["successes"] / len(returns) if returns else 0.0
+        return TaskResult(
+            key=key,
+            low=sketch[0][0] if sketch else None,
+            high=sketch[-1][0] if sketch else None,
+            bucket=bucket_of(len(returns), rate, thresholds),
+            **figures,
+        )
 
-def _results_by_name(
-    endings: Mapping[str, Sequence[EndedReturn]], definition: Definition, thresholds: Thresholds
-) -> tuple[TaskResult, ...]:
-    """Return the figures of those that have a name and an attempt, most attempts first, then by
-    name."""
-    results = [
-        _result(name, found, definition, thresholds) for name, found in endings.items() if name
-    ]
-    return tuple(
-        sorted((result for result in results if result.n), key=lambda one: (-one.n, one.key))[
-            :MAX_KEYS
-        ]
-    )
+    def results(endings_by_name: Mapping[str, Sequence[EndedReturn]]) -> tuple[TaskResult, ...]:
+        """Return the figures of names with an attempt, most attempts first, then by name."""
+        parts = [result(name, endings) for name, endings in endings_by_name.items() if name]
+        parts = [part for part in parts if part.n]
+        return tuple(sorted(parts, key=lambda part: (-part.n, part.key))[:MAX_KEYS])
 
-
-def _result(
-    key: str, endings: Sequence[EndedReturn], definition: Definition, thresholds: Thresholds
-) -> TaskResult:
-    returns = returns_counted(endings, definition.convention)
-    figures, sketch = figures_from(endings, definition), returns_sketch(returns)
-    rate = figures["successes"] / len(returns) if returns else 0.0
-    return TaskResult(
-        key=key,
-        low=sketch[0][0] if sketch else None,
-        high=sketch[-1][0] if sketch else None,
-        bucket=bucket_of(len(returns), rate, thresholds),
-        **figures,
-    )
+    overall = result("", [(kind, value) for kind, *_, value in rollouts])
+    statistics = Statistics(overall=overall, runs=results(runs), models=results(models))
+    return statistics, MAX_NEWEST if len(rows) == MAX_NEWEST else None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Q
 
-from episodes.analytics.components import MAX_EPISODES, PointPlaces, newest_episodes_of
+from episodes.analytics.components import MAX_EPISODES, newest_episodes_of, places_of
 from episodes.analytics.curve import Curve
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import rows_of
@@ -58,10 +59,15 @@ def token_curve(curve: Curve) -> TokenCurve:
     """Return the tokens along the points of `curve`. Three queries at most."""
     episodes, floor = newest_episodes_of(curve)
     attempts = episodes.filter(ConventionsInForce.of_definitions(curve.definition).attempts)
-    place_of = PointPlaces(curve)
+    place_of = places_of(curve)
     tokens_by_point: list[list[_Tokens]] = [[] for _ in curve.points]
     episodes_read = set[int]()
-    for pk, end, step, *tokens in _rows(attempts):
+    columns = ("pk", "end_number", "run_step", "rollouts__input_tokens", "rollouts__output_tokens")
+    reports = attempts.filter(
+        Q(rollouts__input_tokens__isnull=False) | Q(rollouts__output_tokens__isnull=False),
+        rollouts__joined_by__in=CERTAIN,
+    ).order_by("-pk", "-rollouts__pk")  # of several rollouts of an episode the newest counts
+    for pk, end, step, *tokens in rows_of(reports.values_list(*columns)[:MAX_ROLLOUTS]):
         if pk not in episodes_read and (place := place_of(end, step)) is not None:
             tokens_by_point[place].append((tokens[0], tokens[1]))
         episodes_read.add(pk)
@@ -71,34 +77,19 @@ def token_curve(curve: Curve) -> TokenCurve:
         for end, step in rows_of(attempts.order_by().values_list("end_number", "run_step")):
             if (place := place_of(end, step)) is not None:
                 counts[place] += 1
-    points = [_point(*each) for each in zip(counts, tokens_by_point, strict=True)]
-    note = (
-        f"Tokens are those of the newest {MAX_EPISODES:,} episodes."
-        if floor and episodes_read
-        else ""
-    )
-    return TokenCurve(
-        _point(sum(counts), [one for part in tokens_by_point for one in part]), points, note
-    )
+    points = [_point(count, tokens) for count, tokens in zip(counts, tokens_by_point, strict=True)]
+    note = ""
+    if floor and episodes_read:
+        note = f"Tokens are those of the newest {MAX_EPISODES:,} episodes."
+    return TokenCurve(_point(sum(counts), list(chain(*tokens_by_point))), points, note)
 
 
-def _rows(attempts: Any) -> list[tuple[Any, ...]]:
-    """Return id, `end_number`, training step, input and output tokens of the attempts with a
-    rollout, newest first."""
-    has_tokens = Q(rollouts__input_tokens__isnull=False) | Q(rollouts__output_tokens__isnull=False)
-    found = attempts.filter(has_tokens, rollouts__joined_by__in=CERTAIN).order_by(
-        "-pk", "-rollouts__pk"
-    )
-    columns = ("pk", "end_number", "run_step", "rollouts__input_tokens", "rollouts__output_tokens")
-    return rows_of(found.values_list(*columns)[:MAX_ROLLOUTS])
-
-
-def _point(attempts: int, values: Sequence[_Tokens]) -> TokenPoint:
+def _point(attempts: int, tokens: Sequence[_Tokens]) -> TokenPoint:
+    inputs = [number for number, _ in tokens if number is not None]
+    outputs = [number for _, number in tokens if number is not None]
     return TokenPoint(
-        attempts, len(values), *(_mean([one[place] for one in values]) for place in (0, 1))
+        attempts,
+        len(tokens),
+        fmean(inputs) if inputs else None,
+        fmean(outputs) if outputs else None,
     )
-
-
-def _mean(values: Sequence[int | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

@@ -10,18 +10,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import fmean
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, cast
 
 from django.db import connection
 
 from environments.models import Split
 from environments.scoring.definition import Definitions
-from episodes.analytics.figures import ScopeFigures, judged
-from episodes.analytics.groups import Spread, spread_of
+from episodes.analytics.figures import EndingRow, ScopeFigures, judged
+from episodes.analytics.groups import count_groups
 from episodes.attempts.endings import rows_of
+from episodes.attempts.group_states import GroupCount
 from episodes.attempts.rule import KIND
-from episodes.attempts.summary import returns_counted
+from episodes.attempts.summary import EndedReturn
 from episodes.models import Episode, Run
 
 MAX_READ = 5_000
@@ -46,31 +47,8 @@ class TrainingStep:
     """Number of tasks that were attempted."""
     total: ScopeFigures | None
     """Figures of its endings; None without one."""
-    spreads: Sequence[Spread]
-    """Spread of each group with two returns or more."""
-
-    @property
-    def flat(self) -> int:
-        """Return the number of groups whose returns are all equal."""
-        return sum(spread.is_flat for spread in self.spreads)
-
-    @property
-    def deviation(self) -> float | None:
-        """Return the mean of the standard deviations within the groups; None without groups."""
-        return fmean([spread.deviation or 0.0 for spread in self.spreads]) if self.spreads else None
-
-
-class _EpisodeOfStep(NamedTuple):
-    run_step: int
-    environment: int
-    split: int | None
-    task: int
-    end: int | None
-    kind: str
-    steps: int
-    value: float | None
-    failed: int
-    refused: int
+    groups: GroupCount
+    """Its groups with two returns or more."""
 
 
 def steps_of(
@@ -90,58 +68,27 @@ def steps_of(
     rows = Episode.objects.filter(run=run, run_step__gte=first).order_by("-run_step", "-pk")
     rows = rows if split is None else rows.filter(split=split)
     columns = (
-        *(
-            "run_step",
-            "environment_id",
-            "split_id",
-            "task_id",
-            "end_number",
-            KIND,
-            "steps_count",
-            definitions.value(),
-        ),
-        *("failed_count", "refused_count"),
+        *("end_number", KIND, "steps_count", definitions.value(), "run_step", "failed_count"),
+        *("refused_count", "split_id", "environment_id", "task_id"),
     )
-    read = [_EpisodeOfStep._make(row) for row in rows_of(rows.values_list(*columns)[:MAX_READ])]
-    steps = [(step, list(members)) for step, members in groupby(read, key=lambda row: row.run_step)]
+    read = rows_of(rows.values_list(*columns)[:MAX_READ])
+    steps = [(step, list(members)) for step, members in groupby(read, key=itemgetter(4))]
     if len(read) == MAX_READ and len(steps) > 1:
         steps.pop()  # not all episodes of the last one were read
     return [_line(step, members, definitions) for step, members in steps[:most]]
 
 
-def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -> TrainingStep:
-    ended = [(row.end, row) for row in rows if row.end is not None]
-    endings = [
-        (
-            end,
-            row.kind,
-            row.steps,
-            row.value,
-            float(step),
-            row.failed,
-            row.refused,
-            row.split,
-            row.environment,
-        )
-        for end, row in ended
-    ]
-    groups: dict[tuple[int, int | None, int], list[tuple[str, float | None]]] = defaultdict(list)
-    for _, row in ended:
-        groups[row.environment, row.split, row.task].append((row.kind, row.value))
-    spreads = [
-        spread_of(
-            value
-            for value in returns_counted(members, definitions.of(environment).convention)
-            if value is not None
-        )
-        for (environment, *_), members in groups.items()
-        if len(members) > 1
-    ]
-    summaries = judged([], endings, definitions)
+def _line(step: int, rows: Sequence[tuple[Any, ...]], definitions: Definitions) -> TrainingStep:
+    """Return the line of a step's episodes, which are an EndingRow and a task each."""
+    endings = [row for row in rows if row[0] is not None]
+    groups = defaultdict[tuple[int, ...], list[EndedReturn]](list)
+    for _, kind, _, value, *_, split, environment, task in endings:
+        groups[environment, split or 0, task].append((kind, value))
+    summaries = judged([], [cast(EndingRow, row[:-1]) for row in endings], definitions)
     return TrainingStep(
         run_step=step,
         episodes=len(rows),
-        tasks=len({row.task for row in rows}),
+        tasks=len({row[-1] for row in rows}),
         total=ScopeFigures(summaries) if summaries else None,
-        spreads=[spread for spread in spreads if spread.scored > 1],
+        groups=count_groups(groups, definitions),
     )

@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import FloatField, Func, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
-from environments.scoring.returns import MAX_RETURN
+from environments.scoring.returns import MAX_RETURN, RETURNS
 from episodes.attempts.rule import ENDED, KIND, is_attempt
 
 
@@ -47,6 +47,11 @@ class Ending(NamedTuple):
     """Time of the ending, in seconds since the epoch, to the millisecond."""
 
     @property
+    def returns(self) -> tuple[float, float | None, float | None, float | None]:
+        """The four returns in the order of RETURNS."""
+        return self.return_sum, self.return_last, self.return_max, self.return_mean
+
+    @property
     def is_attempt(self) -> bool:
         return is_attempt(self.kind)
 
@@ -71,27 +76,9 @@ class Epoch(Func):
 
 
 _COLUMNS: tuple[Any, ...] = (
-    *(
-        "end_number",
-        "pk",
-        "environment_id",
-        "task_id",
-        "split_id",
-        "run_id",
-        "run_step",
-        "player",
-        KIND,
-    ),
-    *(
-        "steps_count",
-        "failed_count",
-        "refused_count",
-        "return_sum",
-        "return_last",
-        "return_max",
-        "return_mean",
-    ),
-    *("has_components", Epoch("ended")),
+    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", "player"),
+    *(KIND, "steps_count", "failed_count", "refused_count"),
+    *(*(f"return_{name}" for name in RETURNS), "has_components", Epoch("ended")),
 )
 
 

@@ -132,11 +132,8 @@ def moments_of(sketch: Sketch) -> Moments:
     if not sketch:
         return Moments(0, None, None, None)
     totals = list(accumulate([count for _, count in sketch]))
-    return Moments(
-        totals[-1],
-        _mean(sketch, totals[-1]),
-        *(_quantile(sketch, totals, share) for share in (0.1, 0.9)),
-    )
+    mean, p10 = _mean(sketch, totals[-1]), _quantile(sketch, totals, 0.1)
+    return Moments(totals[-1], mean, p10, _quantile(sketch, totals, 0.9))
 
 
 def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) -> float | None:
@@ -165,13 +162,8 @@ def above(sketch: Sketch, bar: float) -> int:
 def quantile(sketch: Sketch, share: float) -> float | None:
     """Return the smallest value that at least `share` (0 to 1) of all values do not exceed; None
     without values."""
-    return quantiles(sketch, share)[0]
-
-
-def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
-    """Return the `quantile` for each share."""
     totals = list(accumulate([count for _, count in sketch]))
-    return [_quantile(sketch, totals, share) if totals else None for share in shares]
+    return _quantile(sketch, totals, share) if totals else None
 
 
 def _quantile(sketch: Sketch, totals: Sequence[int], share: float) -> float:

@@ -135,6 +135,9 @@ def together(summaries: Sequence[Summary]) -> Summary:
     if len(summaries) == 1:
         return summaries[0]
     expirations = [summary.expired for summary in summaries if summary.expired]
+    groups = GroupTally()
+    for summary in summaries:
+        groups.add(summary.groups)
     return Summary(
         first_end=min(summary.first_end for summary in summaries),
         last_end=max(summary.last_end for summary in summaries),
@@ -142,7 +145,7 @@ def together(summaries: Sequence[Summary]) -> Summary:
         causes=counts_added(summary.causes for summary in summaries),
         own=_merged([summary.own for summary in summaries]),
         expired=_merged(expirations) if expirations else None,
-        groups=_groups(summaries),
+        groups=groups,
     )
 
 
@@ -189,12 +192,9 @@ class JudgedSummary:
         """Distributions whose lengths count: first the own ones, then those of expired rollouts if
         these count."""
         own = [summary.own for summary in self.summaries]
-        is_out = self.definition.convention.expired == "out"
-        return (
-            own
-            if is_out
-            else own + [summary.expired for summary in self.summaries if summary.expired]
-        )
+        if self.definition.convention.expired == "out":
+            return own
+        return own + [summary.expired for summary in self.summaries if summary.expired]
 
     @property
     def _returned(self) -> Sequence[Distributions]:
@@ -215,13 +215,11 @@ class JudgedSummary:
     @cached_property
     def returns(self) -> Sketch:
         """Returns that count, those that count as 0 included."""
-        return merged_if_several(
-            [sketch for summary in self.parts or (self,) for sketch in summary._returns_so_far]
-        )
-
-    @property
-    def _returns_so_far(self) -> Sequence[Sketch]:
-        return [self.returns] if "returns" in vars(self) else self.return_sketches
+        sketches = list[Sketch]()
+        for summary in self.parts or (self,):
+            has_merged = "returns" in vars(summary)
+            sketches += [summary.returns] if has_merged else summary.return_sketches
+        return merged_if_several(sketches)
 
     @property
     def scatter(self) -> float:
@@ -234,8 +232,9 @@ class JudgedSummary:
     def lengths(self) -> Sketch:
         """Lengths of the rollouts that count, without infrastructure failures."""
         lengths = [part.lengths for part in self._counted]
-        if self.definition.convention.no_call != "out" and (without := self.causes.get(NO_CALL, 0)):
-            lengths.append([(0.0, without)])
+        no_calls = self.causes.get(NO_CALL, 0)
+        if no_calls and self.definition.convention.no_call != "out":
+            lengths.append([(0.0, no_calls)])
         return merged_if_several(lengths)
 
     @property
@@ -261,13 +260,6 @@ def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
 def merged_if_several(sketches: Sequence[Sketch]) -> Sketch:
     """Merge one sketch or more."""
     return merged(sketches) if len(sketches) > 1 else list(sketches[0])
-
-
-def _groups(summaries: Sequence[Summary]) -> GroupTally:
-    tally = GroupTally()
-    for summary in summaries:
-        tally.add(summary.groups)
-    return tally
 
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:
@@ -307,12 +299,14 @@ def returns_counted(endings: Iterable[EndedReturn], convention: Convention) -> l
     """Return the returns that count by the convention, huge ones bounded: 0.0 for those that count
     as 0; None without a return."""
     treatments = convention.treatments
-    pairs = [(treatments.get(kind, "keep"), value) for kind, value in endings]
-    return [
-        0.0 if treatment == "zero" else value if value is None else bounded(value)
-        for treatment, value in pairs
-        if treatment != "out"
-    ]
+    returns = list[float | None]()
+    for kind, value in endings:
+        treatment = treatments.get(kind, "keep")
+        if treatment == "zero":
+            returns.append(0.0)
+        elif treatment == "keep":
+            returns.append(value if value is None else bounded(value))
+    return returns
 
 
 def coverage_from(endings: Iterable[EndedReturn], convention: Convention) -> Coverage:

@@ -22,7 +22,7 @@ from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.analytics.curve_query import PARAMETERS as SWITCHES
 from episodes.analytics.curve_query import CurveQuery
-from episodes.analytics.curve_series import drawn
+from episodes.analytics.curve_series import curve_charts
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.run_splits import (
@@ -120,13 +120,13 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     curves = CurveQuery.parse(query, viewer)
     runs = _runs(curves.runs[:MAX_SERIES], query["runs"], viewer)
     name, revisions = revision_in(request)
-    splits, split = _splits(runs, SplitChoice.parse(query), viewer)
+    splits, split = _splits(runs, curves.split_choice, viewer)
     filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
     curves = replace(curves, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revisions, split)
     tasks = visible_tasks([pair.task for pair in pairing.tasks], viewer)
     names = task_names(list(tasks))
-    drawing = drawn(curves, MIN_BLOCKS)
+    drawing = curve_charts(curves, MIN_BLOCKS)
     context = panel_of(request, drawing) | {
         "runs": runs,
         "picker_address": reverse("compare"),

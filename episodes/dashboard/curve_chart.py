@@ -9,7 +9,7 @@ from environments.display.visible import visible
 from environments.filtering.parameters import WholeRange
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
-from episodes.analytics.curve_series import ChartSeries, ComponentLine, Drawn
+from episodes.analytics.curve_series import ChartSeries, ComponentLine, CurveCharts
 from episodes.analytics.figure_menu import BY_DEFINITION, UNITS, Figure
 from episodes.analytics.smoothing import Smoothing
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
@@ -68,7 +68,7 @@ class _Point(NamedTuple):
     high: float | None = None
 
 
-def charts_of(drawing: Drawn) -> list[dict[str, Any]]:
+def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
     query = drawing.query
     return [
@@ -88,7 +88,7 @@ def charts_of(drawing: Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def _unit(drawing: Drawn, figure: Figure) -> str:
+def _unit(drawing: CurveCharts, figure: Figure) -> str:
     """Return the unit of the y axis, with the definition of the return where it is the same for all
     curves."""
     returns = {definition.return_ for definition in drawing.definitions}
@@ -97,7 +97,7 @@ def _unit(drawing: Drawn, figure: Figure) -> str:
     return UNITS[figure]
 
 
-def _caption(drawing: Drawn, figure: Figure) -> list[str]:
+def _caption(drawing: CurveCharts, figure: Figure) -> list[str]:
     """Return the lines under an image of the chart: what it shows, the definition, and the coverage
     of each curve."""
     series = drawing.series
@@ -118,7 +118,7 @@ def _caption(drawing: Drawn, figure: Figure) -> list[str]:
     return [visible(line) for line in lines]
 
 
-def _lines(drawing: Drawn, figure: Figure) -> list[dict[str, Any]]:
+def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
     """Return the lines of a chart: a line for each curve, or for each component of each curve."""
     if figure == "components":
         return [
@@ -210,7 +210,7 @@ def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
     return ends
 
 
-def csv_of(drawing: Drawn) -> Iterator[str]:
+def csv_of(drawing: CurveCharts) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since
     the epoch."""
     names = list(dict.fromkeys(line.component.name for line in drawing.components))

@@ -21,7 +21,7 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import given, words
 from environments.models import Environment
 from episodes.analytics.curve_query import AXES, CurveQuery, run_ids
-from episodes.analytics.curve_series import Drawn, drawn
+from episodes.analytics.curve_series import CurveCharts, curve_charts
 from episodes.analytics.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.analytics.run_splits import labelled
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
@@ -45,7 +45,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a
     parameter is refused."""
     query = CurveQuery.parse(request.GET, viewer_of(request.user))
-    drawing = drawn(query)
+    drawing = curve_charts(query)
     if query.format == "csv":
         errors = [f"{series.curve.success_error:g}" for series in drawing.series]
         headers = {
@@ -78,7 +78,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/curves.html", context, status=status)
 
 
-def panel_of(request: HttpRequest, drawing: Drawn) -> dict[str, Any]:
+def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
     """Return the template variables of `episodes/curve_panel.html`."""
     query, subject = drawing.query, drawing.rows
     if drawing.definition is None:  # the curves differ

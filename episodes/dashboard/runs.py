@@ -19,10 +19,10 @@ from environments.filtering.parameters import chosen, given, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.curve_query import PARAMETERS as SWITCHES
 from episodes.analytics.curve_query import CurveQuery
-from episodes.analytics.curve_series import drawn
+from episodes.analytics.curve_series import curve_charts
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_list import MAX_SEARCHED, RunListQuery
-from episodes.analytics.run_splits import SplitChoice, of_one_split
+from episodes.analytics.run_splits import of_one_split
 from episodes.analytics.runs import MAX_COUNTED, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
@@ -142,16 +142,16 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     values.pop("part", None)
     part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
     query = CurveQuery.parse(values, viewer)
-    line = lines_of([run], viewer, query.definition, choice=SplitChoice.parse(values))[0]
+    line = lines_of([run], viewer, query.definition, choice=query.split_choice)[0]
     of_run = replace(query.filter.definition_alone, run=run.name)
     query = replace(query, filter=of_one_split(of_run, line.split))
-    places = places_of(run)
+    places, has_older = places_of(run)
     switches = request.GET.copy()  # with what the page of curves needs
     for name, text in (query.filter.values() | {"x": query.x}).items():
         switches[name] = text
     rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
     name_tasks(row.episode for row in rows)
-    chart = panel_of(request, drawn(query)) if part == "page" else {}
+    chart = panel_of(request, curve_charts(query)) if part == "page" else {}
     visible = Run.objects.seen_by(viewer)
     context = chart | {
         "run": run,
@@ -179,9 +179,9 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
                 "query": query_string(environment=name, run=run.name),
                 "curve_query": query_string(environment=name, run=run.name, x=query.x),
             }
-            for name, count, last in places.environments
+            for name, count, last in places
         ],
-        "counted": MAX_COUNTED if places.is_bounded else None,
+        "counted": MAX_COUNTED if has_older else None,
         "steps": steps_of(run, line.definition, MAX_STEPS, line.split),
         "reported": reported_usage(run),
         "episodes": rows,

@@ -9,7 +9,9 @@ reader can apply any convention.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -68,14 +70,12 @@ class ActivityPart:
         self._pruned = float("-inf")  # when nothing was left to delete
 
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
-        rows = _counted(endings)
         now = self._now()
-        recent_rows = {
-            key: row
-            for key, row in rows.items()
+        return [
+            (*key, *row)
+            for key, row in sorted(_counted(endings).items())
             if key.start > now - MAX_AGE_SECONDS.get(key.period, now)
-        }
-        return [(*key, *row) for key, row in sorted(recent_rows.items())]
+        ]
 
     def write(self, rows: list[Values]) -> None:
         BulkWriter(connection).add(Activity, KEY, COUNTS, rows)
@@ -108,14 +108,12 @@ class ActivityPart:
 
 
 def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
-    """Count endings by minute, and from the minutes by hour and day."""
+    """Count endings by minute, hour and day."""
     rows = Environment.objects.values_list("pk", "default_return", "success_threshold")
     definitions = {pk: (f"return_{name}", bar_of(threshold)) for pk, name, threshold in rows}
-    minutes: dict[ActivityKey, Counts] = {}
+    minutes = defaultdict[ActivityKey, Counts](lambda: list(_NOTHING))
     for ending in endings:
-        key = ActivityKey(60, int(ending.ended // 60) * 60, ending.environment)
-        if (row := minutes.get(key)) is None:
-            row = minutes[key] = list(_NOTHING)
+        row = minutes[ActivityKey(60, int(ending.ended // 60) * 60, ending.environment)]
         row[0] += 1
         row[_STEPS] += ending.steps
         row[_STEPS + 1] += ending.refused
@@ -126,26 +124,14 @@ def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
             row[_NUMBERLESS + (cause == "expired")] += 1
         if ending.kind in _RETURNS:
             name, bar = definitions.get(ending.environment, ("return_sum", bar_of(0.9)))
-            _add_return(row, _RETURNS[ending.kind], getattr(ending, name), bar)
-    return minutes | _rolled_up(minutes)
-
-
-def _add_return(row: Counts, place: int, value: float | None, bar: float) -> None:
-    """Add a return to the three counts from `place` on."""
-    if value is not None:
-        row[place] += 1
-        row[place + 1] += value > bar
-        row[place + 2] += bounded(value)
-
-
-def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:
-    """Add minutes up to hours and days."""
-    rows: dict[ActivityKey, Counts] = {}
-    for minute, row in minutes.items():
+            place, value = _RETURNS[ending.kind], getattr(ending, name)
+            if value is not None:
+                row[place] += 1
+                row[place + 1] += value > bar
+                row[place + 2] += bounded(value)
+    spans = dict(minutes)
+    for minute, counts in minutes.items():
         for period in PERIODS[1:]:
             key = ActivityKey(period, minute.start // period * period, minute.environment)
-            sums = rows.get(key)
-            rows[key] = (
-                row if sums is None else [old + new for old, new in zip(sums, row, strict=True)]
-            )
-    return rows
+            spans[key] = list(map(add, spans[key], counts)) if key in spans else counts
+    return spans

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import attrgetter
 
 from django.db import connection
 
@@ -27,7 +27,6 @@ from episodes.rollups.scopes import (
     by_place,
     by_scope,
     edges_of_environments,
-    place_of,
 )
 from episodes.rollups.summaries import (
     COLUMNS,
@@ -58,14 +57,6 @@ class _Open:
     endings: list[Ending] = field(default_factory=list)
 
 
-class RollupBlock(NamedTuple):
-    scope: RollupScope
-    level: int
-    number: int
-    place: Place
-    summary: RollupSummary
-
-
 class BlocksPart:
     name = "blocks"
     most_endings = 1000
@@ -74,21 +65,21 @@ class BlocksPart:
     def __init__(self) -> None:
         self._open: OrderedDict[RollupScope, _Open] = OrderedDict()
 
-    def gather(self, endings: Sequence[Ending]) -> list[RollupBlock]:
-        """Return the blocks that are full now, lower levels first."""
-        edges = edges_of_environments()
-        blocks: list[RollupBlock] = []
+    def gather(self, endings: Sequence[Ending]) -> list[Values]:
+        """Return rows of the blocks that are full now, lower levels first."""
+        edges, rows = edges_of_environments(), list[Values]()
         for scope, part in by_scope(endings).items():
-            filling = self._of(scope, before=endings[0].number)
-            filling.endings += part
-            blocks += _filled(scope, filling, edges)
+            if scope not in self._open:
+                self._open[scope] = _read_open(scope, before=endings[0].number)
+            self._open.move_to_end(scope)
+            self._open[scope].endings += part
+            rows += _filled(scope, self._open[scope], edges)
         while len(self._open) > MAX_SCOPES:
             self._open.popitem(last=False)
-        return blocks
+        return rows
 
-    def write(self, blocks: list[RollupBlock]) -> None:
-        writer = BulkWriter(connection)
-        writer.insert(CurveBlock, _COLUMNS, [_row(block, writer) for block in blocks])
+    def write(self, rows: list[Values]) -> None:
+        BulkWriter(connection).insert(CurveBlock, _COLUMNS, rows)
 
     def forget(self) -> None:
         self._open.clear()
@@ -96,25 +87,22 @@ class BlocksPart:
     def remove(self, endings: Sequence[Ending]) -> None:
         """Take the endings out of their blocks, which keep their numbers, even without a single
         episode."""
-        for scope, endings_there in by_scope(endings).items():
-            numbers = [ending.number for ending in endings_there]
+        for scope, some in by_scope(endings).items():
+            parts = by_place(scope.kind, some)
             blocks = CurveBlock.objects.filter(
                 scope=scope.kind,
                 scope_id=scope.id,
-                first_end__lte=numbers[-1],
-                last_end__gte=numbers[0],
+                first_end__lte=some[-1].number,
+                last_end__gte=some[0].number,
             )
-            endings_of = dict[int, list[Ending]]()
-            for pk, environment, split, low, high in rows_of(
-                blocks.values_list("pk", "environment_id", "split_id", "first_end", "last_end")
-            ):
-                some = endings_there[bisect_left(numbers, low) : bisect_right(numbers, high)]
-                endings_of[pk] = [
-                    ending
-                    for ending in some
-                    if place_of(scope.kind, ending) == (environment, split)
-                ]
-            shrink(CurveBlock, {pk: some for pk, some in endings_of.items() if some})
+            columns = ("pk", "first_end", "last_end", "environment_id", "split_id")
+            removed = dict[int, list[Ending]]()
+            for pk, low, high, *place in rows_of(blocks.values_list(*columns)):
+                part = parts.get(Place(*place), [])
+                first = bisect_left(part, low, key=attrgetter("number"))
+                beyond = bisect_right(part, high, key=attrgetter("number"))
+                removed[pk] = part[first:beyond]
+            shrink(CurveBlock, {pk: part for pk, part in removed.items() if part})
 
     def insert(self, scope: RollupScope, endings: Sequence[Ending]) -> None:
         """Add endings that came into a scope after they were followed to the blocks of their time.
@@ -122,10 +110,8 @@ class BlocksPart:
         Those after the last full block stay in none. Called within a transaction. Raises:
         django.db.Error.
         """
-        blocks, edges = (
-            CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id),
-            edges_of_environments(),
-        )
+        blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id)
+        edges, writer = edges_of_environments(), BulkWriter(connection)
         late = defaultdict[tuple[int, int], list[Ending]](list)
         for ending in endings:
             later = blocks.filter(level=0, last_end__gt=ending.number).order_by("number")
@@ -133,31 +119,24 @@ class BlocksPart:
             while number is not None and blocks.filter(level=level, number=number).exists():
                 late[level, number].append(ending)
                 level, number = level + 1, number // BLOCKS_ABOVE
-        writer = BulkWriter(connection)
         for (level, number), some in late.items():
-            rows = blocks.filter(level=level, number=number)
-            for place, endings_there in by_place(scope.kind, some).items():
-                within = rows.filter(environment_id=place.environment, split_id=place.split)
-                old = [read_summary(row) for row in rows_of(within.values_list(*columns_read()))]
-                summary = merged([*old, summary_of(endings_there)]).compressed(
+            for place, part in by_place(scope.kind, some).items():
+                rows = blocks.filter(
+                    level=level,
+                    number=number,
+                    environment_id=place.environment,
+                    split_id=place.split,
+                )
+                old = [read_summary(row) for row in rows_of(rows.values_list(*columns_read()))]
+                summary = merged([*old, summary_of(part)]).compressed(
                     edges.get(place.environment, ())
                 )
-                within.delete()
-                writer.insert(
-                    CurveBlock,
-                    _COLUMNS,
-                    [_row(RollupBlock(scope, level, number, place, summary), writer)],
-                )
+                rows.delete()
+                row = (*scope, level, number, *place, *values_of(summary, writer))
+                writer.insert(CurveBlock, _COLUMNS, [row])
 
     def empty(self) -> bool:
         return delete_some(CurveBlock)
-
-    def _of(self, scope: RollupScope, before: int) -> _Open:
-        if scope in self._open:
-            self._open.move_to_end(scope)
-        else:
-            self._open[scope] = _read_open(scope, before)
-        return self._open[scope]
 
 
 def _read_open(scope: RollupScope, before: int) -> _Open:
@@ -179,39 +158,36 @@ Parts = Mapping[Place, RollupSummary]
 """The content of a block, by place."""
 
 
-def _filled(
-    scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]
-) -> Iterator[RollupBlock]:
-    """Take full blocks out of `filling`, and yield each, followed by the blocks of higher levels
-    that it completes."""
+def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[Values]:
+    """Take full blocks out of `filling`, and yield the rows of each, followed by those of the
+    blocks of higher levels that it completes."""
+    writer = BulkWriter(connection)
     recent: dict[tuple[int, int], Parts] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
         level, number = 0, filling.number
         filling.number += 1
-        parts: Parts = {key: summary_of(some) for key, some in by_place(scope.kind, first).items()}
+        parts: Parts = {
+            place: summary_of(some) for place, some in by_place(scope.kind, first).items()
+        }
         while True:
             recent[level, number] = parts = {
-                key: summary.compressed(edges.get(key.environment, ()))
-                for key, summary in parts.items()
+                place: summary.compressed(edges.get(place.environment, ()))
+                for place, summary in parts.items()
             }
-            yield from (
-                RollupBlock(scope, level, number, key, summary) for key, summary in parts.items()
-            )
+            for place, summary in parts.items():
+                yield (*scope, level, number, *place, *values_of(summary, writer))
             if (number + 1) % BLOCKS_ABOVE:
                 break
             below = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
             if len(below) < BLOCKS_ABOVE:
                 break
-            level, number, parts = level + 1, number // BLOCKS_ABOVE, _merged(below)
-
-
-def _merged(blocks: Sequence[Parts]) -> Parts:
-    children: dict[Place, list[RollupSummary]] = {}
-    for parts in blocks:
-        for place, summary in parts.items():
-            children.setdefault(place, []).append(summary)
-    return {place: merged(summaries) for place, summaries in children.items()}
+            children = defaultdict[Place, list[RollupSummary]](list)
+            for block in below:
+                for place, summary in block.items():
+                    children[place].append(summary)
+            level, number = level + 1, number // BLOCKS_ABOVE
+            parts = {place: merged(summaries) for place, summaries in children.items()}
 
 
 def _siblings(
@@ -231,13 +207,3 @@ def _siblings(
         ):
             siblings.setdefault(number, {})[Place(environment, split)] = read_summary(row)
     return [siblings[number] for number in sorted(siblings)]
-
-
-def _row(block: RollupBlock, writer: BulkWriter) -> Values:
-    return (
-        *block.scope,
-        block.level,
-        block.number,
-        *block.place,
-        *values_of(block.summary, writer),
-    )

@@ -9,8 +9,8 @@ blobs, are read in any case.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -43,29 +43,18 @@ _SQL = """
 """
 
 
-@dataclass(slots=True)
-class _Values:
-    """The values of one component in the steps of an episode, in order."""
+class NewComponents(NamedTuple):
+    """The components of one episode."""
 
-    values: list[float] = field(default_factory=list)
+    environment: int
+    values: dict[str, list[float]]
+    """By name: the values in the steps of the episode, in order."""
 
-    def row(self) -> tuple[float, float, float, float]:
-        """Return the values by definition of return: sum, last, max and mean."""
-        total = finite(sum(self.values)) or 0.0
-        return (
-            total,
-            self.values[-1],
-            max(self.values),
-            min(total / len(self.values), max(self.values)),
-        )
-
-
-class NewComponent:
-    """The components of one episode by name."""
-
-    def __init__(self, environment: int) -> None:
-        self.environment = environment
-        self.values: dict[str, _Values] = {}
+    def rows(self) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+        """Yield each name with its values by definition of return: sum, last, max and mean."""
+        for name, values in self.values.items():
+            total, highest = finite(sum(values)) or 0.0, max(values)
+            yield name, (total, values[-1], highest, min(total / len(values), highest))
 
 
 class ComponentsPart:
@@ -77,28 +66,31 @@ class ComponentsPart:
         # None: the environment has too many names
         self._ids: dict[tuple[int, str], int | None] = {}
 
-    def gather(self, endings: Sequence[Ending]) -> dict[int, NewComponent]:
+    def gather(self, endings: Sequence[Ending]) -> dict[int, NewComponents]:
         """Return the components of each episode that has any, by episode id."""
         environments = {
             ending.episode: ending.environment
             for ending in endings
-            if ending.steps and _may_have(ending)
+            if ending.steps and ending.has_components is not False
         }
-        components: dict[int, NewComponent] = {}
+        components = dict[int, NewComponents]()
         for episode, output in _outputs(list(environments)):
             for name, value in components_in(output).items():
-                new = components.setdefault(episode, NewComponent(environments[episode]))
-                new.values.setdefault(name, _Values()).values.append(value)
+                new = components.setdefault(episode, NewComponents(environments[episode], {}))
+                new.values.setdefault(name, []).append(value)
         return components
 
-    def write(self, components: dict[int, NewComponent]) -> None:
+    def write(self, components: dict[int, NewComponents]) -> None:
         if len(self._ids) > MAX_REMEMBERED:
             self._ids.clear()
         rows: list[Values] = []
         for episode, new in components.items():
-            for name, values in new.values.items():
-                if (component := self._id_of(new.environment, name)) is not None:
-                    rows.append((episode, component, *values.row()))
+            for name, values in new.rows():
+                key = new.environment, name
+                if key not in self._ids:
+                    self._ids[key] = _stored_id(*key)
+                if (component := self._ids[key]) is not None:
+                    rows.append((episode, component, *values))
         BulkWriter(connection).insert(EpisodeComponent, _COLUMNS, rows)
 
     def forget(self) -> None:
@@ -109,11 +101,6 @@ class ComponentsPart:
 
     def empty(self) -> bool:
         return delete_some(EpisodeComponent) or delete_some(RewardComponent)
-
-    def _id_of(self, environment: int, name: str) -> int | None:
-        if (environment, name) not in self._ids:
-            self._ids[environment, name] = _stored_id(environment, name)
-        return self._ids[environment, name]
 
 
 def late_components(
@@ -137,15 +124,11 @@ def late_components(
     for endings in batched(late, ComponentsPart.most_endings):
         for episode, new in ComponentsPart().gather(endings).items():
             names = names_of[new.environment]
-            for name, values in new.values.items():
+            for name, values in new.rows():
                 if name in names or len(names) < MAX_NAMES:
                     names.add(name)
-                    ranges[episode, name] = values.row()
+                    ranges[episode, name] = values
     return ranges
-
-
-def _may_have(ending: Ending) -> bool:
-    return ending.has_components is None or bool(ending.has_components)
 
 
 def _stored_id(environment: int, name: str) -> int | None:
@@ -164,14 +147,8 @@ def _outputs(episodes: Sequence[int]) -> Iterator[tuple[int, str]]:
         return
     mentions = " OR ".join([_FIND[connection.vendor]] * len(MARKS))
     rows = rows_among(_SQL.replace("{mentions}", mentions), MARKS, episodes)
-    blobs = _mentioning({blob for _, _, blob in rows if blob})
+    texts = texts_of_blobs({blob for _, _, blob in rows if blob}, MAX_BLOB_BYTES)
+    blobs = {digest: text for digest, text in texts if may_report(text)}
     for episode, output, blob in rows:
         if text := blobs.get(blob, "") if blob else output:
             yield episode, text
-
-
-def _mentioning(digests: Collection[str]) -> dict[str, str]:
-    """Return the texts of the blobs that mention components, by digest."""
-    return {
-        digest: text for digest, text in texts_of_blobs(digests, MAX_BLOB_BYTES) if may_report(text)
-    }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter
+from environments.tasks.task_places import batched
 from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.attempts.group_states import GroupState, GroupTally
 from episodes.attempts.rule import NO_ROLLOUTS
@@ -41,103 +42,79 @@ class GroupChange:
     _before: dict[GroupKey, GroupTally] = field(default_factory=dict)
     """The groups that exist, each as it was."""
     _states: dict[GroupKey, GroupState] = field(default_factory=dict)
-
-    _gone: set[GroupKey] = field(default_factory=set)
-    """Groups that have no rollout any more."""
+    """The groups that have a rollout afterwards."""
     _environments: dict[int, int] = field(default_factory=dict)
     """Environments of the tasks of the batch."""
 
     def read(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and add the endings to them. One query for each
         _MAX_KEYS groups."""
-        members: dict[GroupKey, list[Ending]] = defaultdict(list)
-        for ending in endings:
-            if (
-                ending.run is not None
-                and ending.run_step is not None
-                and ending.kind not in NO_ROLLOUTS
-            ):
-                members[
-                    GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)
-                ].append(ending)
-        self._environments = {ending.task: ending.environment for ending in endings}
-        self._read_states(members)
-        for key, rows in members.items():
-            state = self._states.setdefault(key, GroupState())
-            for row in rows:
-                state.add(
-                    row.kind, (row.return_sum, row.return_last, row.return_max, row.return_mean)
-                )
+        for key, members in self._read_groups(endings).items():
+            _add(self._states.setdefault(key, GroupState()), members)
 
     def remove(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and what they are without them. One query for each
         training step too."""
-        keys = {
-            GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)
-            for ending in endings
-            if ending.run is not None
-            and ending.run_step is not None
-            and ending.kind not in NO_ROLLOUTS
-        }
-        self._environments = {ending.task: ending.environment for ending in endings}
-        self._read_states(keys)
-        keys &= set(self._ids)
+        self._read_groups(endings)
         self._states = {}
         episodes = [ending.episode for ending in endings]
-        for run, step in {(key.run, key.step) for key in keys}:
+        for run, step in {(key.run, key.step) for key in self._ids}:
             last = Progress.objects.filter(name="steps").values("end_number")
-            rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(
-                pk__in=episodes
-            )
-            for ending in endings_of(rest):
-                key = GroupKey(run, step, ending.task, ending.split or 0)
-                if key in keys and ending.kind not in NO_ROLLOUTS:
-                    state = self._states.setdefault(key, GroupState())
-                    state.add(
-                        ending.kind,
-                        (
-                            ending.return_sum,
-                            ending.return_last,
-                            ending.return_max,
-                            ending.return_mean,
-                        ),
-                    )
-        self._gone = keys - set(self._states)
+            rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last)
+            groups = _groups_in(endings_of(rest.exclude(pk__in=episodes)))
+            for key in groups.keys() & self._ids.keys():
+                self._states[key] = GroupState()
+                _add(self._states[key], groups[key])
 
     def differences(self) -> Mapping[tuple[int, int, Place], GroupTally]:
         """Return by run, training step and place how its groups change."""
-        tallies: dict[tuple[int, int, Place], GroupTally] = defaultdict(GroupTally)
-        for key, state in self._states.items():
-            place = key.run, key.step, Place(self._environments[key.task], key.split)
-            if key in self._before:
-                tallies[place].add(self._before[key], -1)
-            tallies[place].add(state.tally)
-        for key in self._gone:
-            tallies[key.run, key.step, Place(self._environments[key.task], key.split)].add(
-                self._before[key], -1
-            )
+        tallies = defaultdict[tuple[int, int, Place], GroupTally](GroupTally)
+        pairs = [(key, tally, -1) for key, tally in self._before.items()]
+        pairs += [(key, state.tally, 1) for key, state in self._states.items()]
+        for key, tally, times in pairs:
+            place = Place(self._environments[key.task], key.split)
+            tallies[key.run, key.step, place].add(tally, times)
         return tallies
 
     def write(self) -> None:
         """Write the changed groups. Called within the transaction. Raises: django.db.Error."""
-        states = [
+        updates = [
             (state.text, self._ids[key]) for key, state in self._states.items() if key in self._ids
         ]
         new = [(*key, state.text) for key, state in self._states.items() if key not in self._ids]
         writer = BulkWriter(connection)
-        writer.update(StepGroup, ("state",), states)
+        writer.update(StepGroup, ("state",), updates)
         writer.insert(StepGroup, ("run_id", "run_step", "task_id", "split_id", "state"), new)
-        StepGroup.objects.filter(pk__in=[self._ids[key] for key in self._gone]).delete()
+        empty = self._ids.keys() - self._states.keys()
+        StepGroup.objects.filter(pk__in=[self._ids[key] for key in empty]).delete()
 
-    def _read_states(self, keys: Collection[GroupKey]) -> None:
-        all_keys = list(keys)
-        for start in range(0, len(all_keys), _MAX_KEYS):
-            some = all_keys[start : start + _MAX_KEYS]
-            values = [value for key in some for value in key]
-            is_one = RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField())  # nosec B611 # parameters
-            rows = StepGroup.objects.filter(is_one)
+    def _read_groups(self, endings: Sequence[Ending]) -> dict[GroupKey, list[Ending]]:
+        """Read the groups of these endings, and return the endings by group."""
+        self._environments = {ending.task: ending.environment for ending in endings}
+        groups = _groups_in(endings)
+        for keys in batched(groups, _MAX_KEYS):
+            values = [value for key in keys for value in key]
+            condition = RawSQL(" OR ".join([_KEY] * len(keys)), values, BooleanField())  # nosec B611 # parameters
             columns = ("pk", "state", "run_id", "run_step", "task_id", "split_id")
-            for pk, text, *values in rows_of(rows.values_list(*columns)):
-                key = GroupKey(*values)
+            for pk, text, *ids in rows_of(
+                StepGroup.objects.filter(condition).values_list(*columns)
+            ):
+                key = GroupKey(*ids)
                 self._ids[key], self._states[key] = pk, GroupState.from_text(text)
                 self._before[key] = self._states[key].tally
+        return groups
+
+
+def _add(state: GroupState, endings: Sequence[Ending]) -> None:
+    for ending in endings:
+        state.add(ending.kind, ending.returns)
+
+
+def _groups_in(endings: Sequence[Ending]) -> dict[GroupKey, list[Ending]]:
+    """Return the rollouts among the endings by group; those without a training step are in none."""
+    groups = defaultdict[GroupKey, list[Ending]](list)
+    for ending in endings:
+        run, step = ending.run, ending.run_step
+        if run is not None and step is not None and ending.kind not in NO_ROLLOUTS:
+            groups[GroupKey(run, step, ending.task, ending.split or 0)].append(ending)
+    return groups

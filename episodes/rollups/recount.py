@@ -23,8 +23,8 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
@@ -33,9 +33,8 @@ from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.json_rows import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
-from environments.scoring.task_buckets import bucket_of
 from episodes.models import Episode
-from episodes.rollups.task_statistics import COLUMNS, recorded_sql
+from episodes.rollups.task_statistics import COLUMNS, count_ended, recorded_sql
 
 CHUNK_TASKS = 200
 MAX_ROWS = 1000
@@ -54,54 +53,8 @@ _SINCE = (
 _COUNTING = "counting "
 """Start of `Environment.counted` while it is counted."""
 
-Key = tuple[int, str, str]
-"""Environment id, `by` and `key` of a TaskStatistics row."""
 
-
-@dataclass(frozen=True, slots=True)
-class TaskTally:
-    """Values of the TaskStatistics columns with these names."""
-
-    attempts: int
-    scored: int
-    successes: int
-    return_total: float
-    return_low: float | None
-    return_high: float | None
-    no_call: int
-    expired: int
-    interrupted: int
-    env_error: int
-    numberless: int
-
-    def __add__(self, other: TaskTally) -> TaskTally:
-        lows = [low for low in (self.return_low, other.return_low) if low is not None]
-        highs = [high for high in (self.return_high, other.return_high) if high is not None]
-        return TaskTally(
-            self.attempts + other.attempts,
-            self.scored + other.scored,
-            self.successes + other.successes,
-            self.return_total + other.return_total,
-            min(lows, default=None),
-            max(highs, default=None),
-            self.no_call + other.no_call,
-            self.expired + other.expired,
-            self.interrupted + other.interrupted,
-            self.env_error + other.env_error,
-            self.numberless + other.numberless,
-        )
-
-    @property
-    def rate(self) -> float:
-        return self.successes / self.attempts if self.attempts else 0.0
-
-
-Tallies = dict[int, dict[Key, TaskTally]]
-"""Tallies by task id, empty for tasks without attempts."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Boundary:
+class _Boundary(NamedTuple):
     """Divides the episodes: those up to the id `last` that are not in `running` have ended and no
     longer change."""
 
@@ -129,10 +82,8 @@ def rebuild(
     `stop` is set.
     """
     stop, count = stop or threading.Event(), 0
-    row, token = (
-        Environment.objects.filter(pk=environment.pk),
-        f"{_COUNTING}{uuid.uuid4().hex[:16]}",
-    )
+    row = Environment.objects.filter(pk=environment.pk)
+    token = f"{_COUNTING}{uuid.uuid4().hex[:16]}"
     # before the definition is read: a change from now on removes the token
     row.update(counted=token)
     definition = row.get().definition
@@ -155,7 +106,7 @@ def recount_tasks(tasks: Sequence[int]) -> None:
     """
     Environment.objects.filter(tasks__in=tasks, counted__startswith=_COUNTING).update(counted="")
     boundary = _boundary()
-    _replace(tasks, _tallies(_SETTLED, tasks, boundary), _tallies(_SINCE, tasks, boundary))
+    _replace(tasks, _settled_rows(tasks, boundary), boundary)
 
 
 def _chunks(environment: Environment) -> Iterator[list[int]]:
@@ -173,14 +124,14 @@ def _chunks(environment: Environment) -> Iterator[list[int]]:
 
 def _recount(tasks: Sequence[int], stop: threading.Event) -> None:
     boundary = _boundary()
-    tallies = _tallies(_SETTLED, tasks, boundary)
-    for part in _parts(tasks, tallies):
+    rows = _settled_rows(tasks, boundary)
+    for part in _parts(tasks, rows):
         if stop.is_set():
             return
         began = time.monotonic()
         with transaction.atomic():
             hold_counting()
-            _replace(part, tallies, _tallies(_SINCE, part, boundary))
+            _replace(part, rows, boundary)
         stop.wait(time.monotonic() - began)  # so that the recorder gets its turn
 
 
@@ -195,27 +146,26 @@ def _boundary() -> _Boundary:
     return _Boundary(last, json.dumps(running))
 
 
-def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Tallies:
-    """Tally the rollouts of `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
-    sql = recorded_sql(condition.format(list=ID_LISTS[connection.vendor]))
-    tallies: Tallies = defaultdict(dict)
+def _settled_rows(tasks: Sequence[int], boundary: _Boundary) -> Mapping[int, list[Values]]:
+    """Return rows of TaskStatistics for what ended before the boundary, by task."""
+    condition = _SETTLED.format(list=ID_LISTS[connection.vendor])
+    rows = defaultdict[int, list[Values]](list)
     with connection.cursor() as cursor:
-        cursor.execute(sql, [json.dumps(list(tasks)), boundary.last, boundary.running])
-        for task, environment, by, key, *values in cursor.fetchall():
-            tallies[task][environment, by, key] = TaskTally(
-                *values[:-2]
-            )  # rate and bucket follow from the sum of two tallies
-    return tallies
+        sql = recorded_sql(condition, has_buckets=True)
+        cursor.execute(sql, [json.dumps(list(tasks)), *boundary])
+        for row in cursor.fetchall():
+            rows[row[0]].append(row)
+    return rows
 
 
-def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
+def _parts(tasks: Sequence[int], rows: Mapping[int, list[Values]]) -> Iterator[list[int]]:
     """Divide `tasks` into parts that fit one transaction each."""
-    part, rows = list[int](), 0
+    part, count = list[int](), 0
     for task in tasks:
-        rows += len(tallies[task])
-        if part and rows > MAX_ROWS:
+        count += len(rows[task])
+        if part and count > MAX_ROWS:
             yield part
-            part, rows = [], len(tallies[task])
+            part, count = [], len(rows[task])
         part.append(task)
     yield part
 
@@ -228,23 +178,23 @@ def hold_counting() -> None:
             cursor.execute("LOCK TABLE environments_taskstatistics IN SHARE ROW EXCLUSIVE MODE")
 
 
-def _replace(tasks: Sequence[int], recounted_tallies: Tallies, since: Tallies) -> None:
-    rows, thresholds = list[Values](), conf.thresholds()
-    for task in tasks:
-        tallies = recounted_tallies[task].copy()
-        for key, tally in since[task].items():
-            tallies[key] = tallies[key] + tally if key in tallies else tally
-        for key, tally in tallies.items():
-            bucket = bucket_of(tally.attempts, tally.rate, thresholds)
-            rows.append((task, *key, *astuple(tally), tally.rate, bucket))
-    TaskStatistics.objects.filter(task__in=tasks).delete()
-    BulkWriter(connection).insert(TaskStatistics, COLUMNS, rows)
-    _mark_seen(tasks, {row[0] for row in rows if row[COLUMNS.index("attempts")]})
-
-
-def _mark_seen(tasks: Sequence[int], attempts: set[int]) -> None:
-    Task.objects.filter(pk__in=set(tasks) - attempts, is_unseen=False).update(is_unseen=True)
-    wrong = Task.objects.filter(pk__in=attempts, is_unseen=True).order_by("pk")
+def _replace(tasks: Sequence[int], rows: Mapping[int, list[Values]], boundary: _Boundary) -> None:
+    """Write these rows of the tasks instead of those that exist, and add what ended since the
+    boundary."""
+    statistics = TaskStatistics.objects.filter(task__in=tasks)
+    statistics.delete()
+    BulkWriter(connection).insert(
+        TaskStatistics, COLUMNS, [row for task in tasks for row in rows[task]]
+    )
+    since = _SINCE.format(list=ID_LISTS[connection.vendor])
+    count_ended(since, [json.dumps(list(tasks)), *boundary])
+    tasks_with_attempts = set(
+        statistics.filter(by="all", attempts__gt=0).values_list("task", flat=True)
+    )
+    Task.objects.filter(pk__in=set(tasks) - tasks_with_attempts, is_unseen=False).update(
+        is_unseen=True
+    )
+    wrong = Task.objects.filter(pk__in=tasks_with_attempts, is_unseen=True).order_by("pk")
     # wait for no task, as the recorder does
-    rows = wrong.select_for_update(skip_locked=True, no_key=True)
-    Task.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).update(is_unseen=False)
+    free = wrong.select_for_update(skip_locked=True, no_key=True)
+    Task.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(is_unseen=False)

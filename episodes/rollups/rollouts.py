@@ -9,8 +9,7 @@ thread writes them; RolloutScan says how far that has got.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,12 +18,12 @@ from django.db import connection, transaction
 from django.db.models import Count, Max
 from django.utils import timezone
 
-from environments.database.bulk_writer import BulkWriter
+from environments.database.bulk_writer import BulkWriter, Values
 from episodes.models import Blob, Episode, Rollout, RolloutMessage, RolloutScan
 from episodes.rollups.names_of_rollouts import RolloutNames, give_names
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
-from episodes.search.documents import SearchDocument, documents_of
+from episodes.search.documents import documents_of
 from episodes.uploads.matching import (
     CALL_KINDS,
     MAX_COMPARED,
@@ -119,10 +118,18 @@ class RolloutFollowing:
         alone = [summary.rollout.pk for summary in summaries if summary.match is None]
         documents = rollout_index.documents_of_rollouts(alone)
         with transaction.atomic():
-            give_names(_names(summaries))  # before rollouts are locked, as a removal does
+            # before rollouts are locked, as a removal does
+            give_names(
+                RolloutNames(
+                    episode, summary.rollout.run_id, model_named(summary.rollout.event_object)
+                )
+                for summary in summaries
+                if (episode := summary.certain_episode) is not None
+            )
             _write(summaries)
             rollout_index.write(documents, without=[summary.rollout.pk for summary in summaries])
-            _index_episodes(episodes)
+            if ended := documents_of(sorted(episodes)):
+                index.write(ended)
         return True
 
 
@@ -195,7 +202,7 @@ def _summaries(rollouts: Sequence[Rollout]) -> list[RolloutSummary]:
     runs, summaries = dict[int, str](), list[RolloutSummary]()
     for rollout in rollouts:
         readings[rollout.pk].session = session_of(rollout) or readings[rollout.pk].session
-    for rollout in sorted(rollouts, key=lambda one: not readings[one.pk].session):
+    for rollout in sorted(rollouts, key=lambda each: not readings[each.pk].session):
         summaries.append(summary := _summary(rollout, readings[rollout.pk], runs))
         if summary.match:
             runs.setdefault(summary.match.episode, summary.match.by)
@@ -208,23 +215,11 @@ def _readings(rollouts: Sequence[int]) -> dict[int, _MessageSums]:
     readings = {pk: _MessageSums() for pk in rollouts}
     rows = RolloutMessage.objects.filter(rollout__in=rollouts).order_by("rollout_id", "index", "id")
     for row in rows.values_list(*_MESSAGE_COLUMNS).iterator(chunk_size=500):
-        (
-            pk,
-            position,
-            kind,
-            name,
-            call_id,
-            content,
-            content_blob,
-            extra,
-            extra_blob,
-            reward,
-            is_finished,
-        ) = row
-        reading = readings[pk]
+        pk, position, kind, name, call_id, content, content_blob, extra, extra_blob, *end = row
+        reading, (reward, is_finished) = readings[pk], end
         reading.count += 1
         reading.reward = reading.reward if reward is None else reward
-        reading.is_finished = reading.is_finished or is_finished
+        reading.is_finished |= is_finished
         reading.usage.add(position, metadata := _text(extra, extra_blob))
         if metadata and not reading.session:
             reading.session = session_in_extra(metadata)
@@ -254,94 +249,39 @@ def _ended_episodes(summaries: Sequence[RolloutSummary]) -> set[int]:
     """Return the ended episodes that the rollouts belong to or belonged to, whose documents
     change."""
     episodes = {summary.match.episode for summary in summaries if summary.match}
-    episodes |= {
-        summary.rollout.episode_id
-        for summary in summaries
-        if summary.rollout.episode_id is not None
-    }
+    episodes |= {pk for row in summaries if (pk := row.rollout.episode_id) is not None}
     return set(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
-
-
-def _names(summaries: Sequence[RolloutSummary]) -> Iterator[RolloutNames]:
-    """Yield what the rollouts whose episodes are certain say of them."""
-    for summary in summaries:
-        if summary.certain_episode is not None:
-            yield RolloutNames(
-                summary.certain_episode,
-                summary.rollout.run_id,
-                model_named(summary.rollout.event_object),
-            )
 
 
 def _write(summaries: Sequence[RolloutSummary]) -> None:
     """Store the summaries. Those whose rows the recorder has changed since they were read stay
     unsummarised."""
-    rollouts = Rollout.objects.select_for_update(no_key=True).filter(
-        pk__in=[summary.rollout.pk for summary in summaries]
-    )
-    states = {
-        pk: state
-        for pk, *state in rollouts.order_by("pk").values_list("pk", "info", "is_announced")
-    }
-    rows = [
-        (
-            *(summary.values[name] for name in SUMMARY_COLUMNS),
-            _is_unchanged(summary.rollout, states),
-            summary.rollout.pk,
-        )
-        for summary in summaries
-    ]
-    BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
-    current = [summary for summary in summaries if _is_unchanged(summary.rollout, states)]
-    _name_models(current)
-    _name_runs(current)
-
-
-def _name_models(summaries: Sequence[RolloutSummary]) -> None:
-    """Give rollouts whose client names no model that of their episode, by which the list of
-    rollouts finds them."""
-    nameless = defaultdict[int, list[int]](list)
+    rollouts = Rollout.objects.select_for_update(no_key=True).order_by("pk")
+    locked = rollouts.filter(pk__in=[summary.rollout.pk for summary in summaries])
+    states = {pk: state for pk, *state in locked.values_list("pk", "info", "is_announced")}
+    rows, current = list[Values](), list[RolloutSummary]()
     for summary in summaries:
-        if summary.certain_episode is not None and not model_named(summary.rollout.event_object):
-            nameless[summary.certain_episode].append(summary.rollout.pk)
-    models = (
-        Episode.objects.filter(pk__in=nameless)
-        .exclude(model="")
-        .order_by()
-        .values_list("pk", "model")
-    )
-    for episode, model in models:
-        Rollout.objects.filter(pk__in=nameless[episode]).exclude(model=model).update(model=model)
-
-
-def _name_runs(summaries: Sequence[RolloutSummary]) -> None:
-    """Give rollouts whose client says a title the run of that title which recorded their
-    episode."""
+        rollout = summary.rollout
+        is_unchanged = states.get(rollout.pk) == [rollout.info, rollout.is_announced]
+        current += [summary] if is_unchanged else []
+        values = (summary.values[name] for name in SUMMARY_COLUMNS)
+        rows.append((*values, is_unchanged, rollout.pk))
+    BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
     certain = [
         (summary.rollout, summary.certain_episode)
-        for summary in summaries
+        for summary in current
         if summary.certain_episode is not None
     ]
-    episodes = Episode.objects.filter(
-        pk__in=[episode for _, episode in certain], run__isnull=False
-    ).order_by()
-    runs = {pk: (run, title) for pk, run, title in episodes.values_list("pk", "run", "run__title")}
+    episodes = Episode.objects.filter(pk__in=[episode for _, episode in certain]).order_by()
+    columns = ("pk", "model", "run", "run__title")
+    facts = {pk: row for pk, *row in episodes.values_list(*columns)}
     for rollout, episode in certain:
-        run, title = runs.get(episode, (rollout.run_id, ""))
-        if run != rollout.run_id and title == shared_title(rollout.event_object):
-            names = [
-                problem
-                for problem in rollout.problem.split("; ")
-                if not problem.startswith(UNDECIDED)
-            ]
+        model, run, title = facts.get(episode, ("", None, ""))
+        # the list of rollouts finds those whose client names no model by that of their episode
+        if model and model != rollout.model and not model_named(rollout.event_object):
+            Rollout.objects.filter(pk=rollout.pk).update(model=model)
+        # those whose client says a title are of the run of that title that recorded the episode
+        if run not in (None, rollout.run_id) and title == shared_title(rollout.event_object):
+            problems = rollout.problem.split("; ")
+            names = [problem for problem in problems if not problem.startswith(UNDECIDED)]
             Rollout.objects.filter(pk=rollout.pk).update(run=run, problem="; ".join(names))
-
-
-def _is_unchanged(rollout: Rollout, states: Mapping[int, Sequence[Any]]) -> bool:
-    return states.get(rollout.pk) == [rollout.info, rollout.is_announced]
-
-
-def _index_episodes(episodes: set[int]) -> None:
-    documents: list[SearchDocument] = documents_of(sorted(episodes))
-    if documents:
-        index.write(documents)

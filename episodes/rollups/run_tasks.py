@@ -40,7 +40,12 @@ class RunTasksPart:
                 if kind in OWN_KINDS:
                     kind = "_nan" if kind in NUMBERLESS_KINDS else ""
                 key = ending.run, ending.task, ending.split or 0, kind
-                _add(rows.setdefault(key, [0] * 5 + [0.0] * 4), ending)
+                row = rows.setdefault(key, [0] * 5 + [0.0] * 4)
+                row[0] += 1
+                for place, value in enumerate(ending.returns, 1):
+                    if value is not None:
+                        row[place] += 1
+                        row[place + len(RETURNS)] += bounded(value)
         return [(*key, *row) for key, row in sorted(rows.items())]
 
     def write(self, rows: list[Values]) -> None:
@@ -55,12 +60,3 @@ class RunTasksPart:
 
     def empty(self) -> bool:
         return delete_some(RunTask)
-
-
-def _add(row: Counts, ending: Ending) -> None:
-    row[0] += 1
-    returns = (ending.return_sum, ending.return_last, ending.return_max, ending.return_mean)
-    for place, value in enumerate(returns, 1):
-        if value is not None:
-            row[place] += 1
-            row[place + len(returns)] += bounded(value)

@@ -20,6 +20,7 @@ from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
+from environments.tasks.task_places import batched
 from episodes.attempts.endings import Ending, rows_of
 from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
@@ -27,12 +28,12 @@ from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import (
     SCOPES,
-    Edges,
     Place,
     RollupScope,
     by_place,
     by_scope,
     edges_of_environments,
+    place_of,
 )
 from episodes.rollups.summaries import (
     COLUMNS,
@@ -58,19 +59,8 @@ forgotten."""
 _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
-_COLUMNS = (
-    *(
-        "scope",
-        "scope_id",
-        "width",
-        "number",
-        "environment_id",
-        "split_id",
-        "step_low",
-        "step_high",
-    ),
-    *("groups", "deviations", *COLUMNS),
-)
+_KEY = ("scope", "scope_id", "width", "number", "environment_id", "split_id")
+_COLUMNS = (*_KEY, "step_low", "step_high", "groups", "deviations", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -80,16 +70,16 @@ class _Layout:
     width: int = 1
     rows: set[tuple[int, Place]] = field(default_factory=set)
 
-    def make_room(self, parts: Mapping[Place, Sequence[Ending]]) -> None:
-        endings = ((place, ending.run_step) for place, some in parts.items() for ending in some)
-        self.rows |= {(step // self.width, place) for place, step in endings if step is not None}
-        while self._has_too_many():
+    def make_room(self, places: Iterable[tuple[int, Place]]) -> None:
+        """Add the spans of these training steps and places, and merge spans if there are too
+        many."""
+        self.rows |= {(step // self.width, place) for step, place in places}
+        while True:
+            spans = len({number for number, _ in self.rows})
+            if spans <= MAX_SPANS and (len(self.rows) <= MAX_ROWS or spans <= MIN_SPANS):
+                return
             self.width *= MERGED_SPANS
             self.rows = {(number // MERGED_SPANS, place) for number, place in self.rows}
-
-    def _has_too_many(self) -> bool:
-        spans = len({number for number, _ in self.rows})
-        return spans > MAX_SPANS or (len(self.rows) > MAX_ROWS and spans > MIN_SPANS)
 
 
 class _SpanContent(NamedTuple):
@@ -105,12 +95,6 @@ class _SpanContent(NamedTuple):
         return self._replace(
             summary=self.summary._replace(summary=self.summary.summary._replace(groups=groups))
         )
-
-
-class _Row(NamedTuple):
-    pk: int
-    place: Place
-    content: _SpanContent
 
 
 class SpanChange(NamedTuple):
@@ -135,7 +119,6 @@ class SpansPart:
         parts = by_scope(ending for ending in endings if ending.run_step is not None)
         if not parts:
             return change
-        edges = edges_of_environments()
         self._learn(parts)
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
@@ -147,16 +130,17 @@ class SpansPart:
         for (scope, span), tally in tallies.items():
             fresh[scope][span][0] = fresh[scope][span][0].with_groups(tally)
         numbers = {scope: {number for number, _ in spans} for scope, spans in fresh.items()}
-        for scope, row in _read(numbers, before, self._layouts):
-            fresh[scope][row.content.low // self._layouts[scope].width, row.place].append(
-                row.content
-            )
-            change.stale.append(row.pk)
-        writer = BulkWriter(connection)
+        for scope, pk, place, content in _read(numbers, before, self._layouts):
+            fresh[scope][content.low // self._layouts[scope].width, place].append(content)
+            change.stale.append(pk)
+        edges, writer = edges_of_environments(), BulkWriter(connection)
         for scope, spans in fresh.items():
             width = self._layouts[scope].width
-            for (number, place), each in spans.items():
-                low, high, summary = _together(each, edges.get(place.environment, ()))
+            for (number, place), contents in spans.items():
+                summary = merged([content.summary for content in contents])
+                summary = summary.compressed(edges.get(place.environment, ()))
+                low = min(content.low for content in contents)
+                high = max(content.high for content in contents)
                 key, groups = (*scope, width, number, *place), summary.summary.groups.texts
                 change.fresh.append((*key, low, high, *groups, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
@@ -172,26 +156,31 @@ class SpansPart:
         self._layouts.clear()
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        for scope, endings_there in by_scope(
-            ending for ending in endings if ending.run_step is not None
-        ).items():
+        scopes = by_scope(ending for ending in endings if ending.run_step is not None)
+        for scope, some in scopes.items():
             spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
-            parts = by_place(scope.kind, endings_there)
+            parts = by_place(scope.kind, some)
             endings_of = dict[int, list[Ending]]()
-            for pk, width, number, *values in spans.values_list(
-                "pk", "width", "number", "environment_id", "split_id"
-            ):
-                some = parts.get(Place(*values), ())
-                endings_of[pk] = [each for each in some if (each.run_step or 0) // width == number]
+            for pk, *_, width, number, environment, split in spans.values_list("pk", *_KEY):
+                endings_of[pk] = [
+                    ending
+                    for ending in parts.get(Place(environment, split), ())
+                    if (ending.run_step or 0) // width == number
+                ]
             shrink(StepSpan, {pk: some for pk, some in endings_of.items() if some})
         change = GroupChange()
         change.remove(endings)
         for (run, step, place), tally in change.differences().items():
-            _add_groups(run, step, place, tally)
+            spans = StepSpan.objects.filter(scope="run", scope_id=run, split_id=place.split)
+            spans = spans.filter(environment_id=place.environment)
+            for span in spans.filter(step_low__lte=step, step_high__gte=step):
+                groups = GroupTally.from_texts(span.groups, span.deviations)
+                groups.add(tally)
+                span.groups, span.deviations = groups.texts
+                span.save(update_fields=["groups", "deviations"])
         change.write()
-        StepSpan.objects.filter(
-            episodes=0, scope__in=SCOPES, scope_id__in=_ids_of(endings)
-        ).delete()
+        ids = {scope.id for scope in by_scope(endings)}
+        StepSpan.objects.filter(episodes=0, scope__in=SCOPES, scope_id__in=ids).delete()
 
     def empty(self) -> bool:
         return delete_some(StepSpan) or delete_some(StepGroup)
@@ -204,8 +193,7 @@ class SpansPart:
             self._layouts.setdefault(scope, _Layout())
             self._layouts.move_to_end(scope)
         for rows in _queries(unknown):
-            columns = ("scope", "scope_id", "width", "number", "environment_id", "split_id")
-            for kind, key, width, number, *place in rows_of(rows.values_list(*columns)):
+            for kind, key, width, number, *place in rows_of(rows.values_list(*_KEY)):
                 layout = self._layouts[RollupScope(kind, key)]
                 layout.width = width
                 layout.rows.add((number, Place(*place)))
@@ -216,92 +204,50 @@ class SpansPart:
         """Return the contents of new endings by the numbers of their spans and by place, in a
         layout that has room for them.
         """
-        layout, places = self._layouts[scope], by_place(scope.kind, endings)
-        layout.make_room(places)
-        parts = defaultdict[tuple[int, Place], list[Ending]](list)
-        for place, some in places.items():
-            for ending in some:
-                if ending.run_step is not None:
-                    parts[ending.run_step // layout.width, place].append(ending)
-        return defaultdict(list, {place: [_content_of(part)] for place, part in parts.items()})
-
-
-def _add_groups(run: int, step: int, place: Place, tally: GroupTally) -> None:
-    """Change the groups in the span of a run that holds the training step."""
-    environment, split = place
-    of_run = StepSpan.objects.filter(
-        scope="run", scope_id=run, environment_id=environment, split_id=split
-    )
-    for span in of_run.filter(step_low__lte=step, step_high__gte=step):
-        groups = GroupTally.from_texts(span.groups, span.deviations)
-        groups.add(tally)
-        span.groups, span.deviations = groups.texts
-        span.save(update_fields=["groups", "deviations"])
-
-
-def _ids_of(endings: Sequence[Ending]) -> set[int]:
-    """Return the ids of all scopes of these endings, of whichever kind."""
-    return {scope.id for scope in by_scope(endings)}
-
-
-def _content_of(endings: Sequence[Ending]) -> _SpanContent:
-    """Return the content of one ending or more, each with a training step."""
-    steps = [ending.run_step for ending in endings if ending.run_step is not None]
-    return _SpanContent(min(steps), max(steps), summary_of(endings))
-
-
-def _together(parts: Sequence[_SpanContent], edges: Edges) -> _SpanContent:
-    summary = merged([part.summary for part in parts]).compressed(edges)
-    return _SpanContent(min(part.low for part in parts), max(part.high for part in parts), summary)
+        layout, contents = self._layouts[scope], defaultdict[tuple[int, Place], list[Ending]](list)
+        places = [
+            (ending.run_step, place_of(scope.kind, ending), ending)
+            for ending in endings
+            if ending.run_step is not None
+        ]
+        layout.make_room((step, place) for step, place, _ in places)
+        for step, place, ending in places:
+            contents[step // layout.width, place].append(ending)
+        spans = defaultdict[tuple[int, Place], list[_SpanContent]](list)
+        for span, some in contents.items():
+            steps = [ending.run_step for ending in some if ending.run_step is not None]
+            spans[span].append(_SpanContent(min(steps), max(steps), summary_of(some)))
+        return spans
 
 
 def _read(
     numbers: Mapping[RollupScope, Collection[int]],
     before: Mapping[RollupScope, int],
     layouts: Mapping[RollupScope, _Layout],
-) -> Iterable[tuple[RollupScope, _Row]]:
+) -> Iterable[tuple[RollupScope, int, Place, _SpanContent]]:
     """Yield the stored spans with those numbers, or all spans of a scope whose width differs from
-    `before`."""
+    `before`, each with its id and place."""
     conditions = list[tuple[str, Sequence[Any]]]()
     for scope, places in numbers.items():
         if layouts[scope].width != before[scope]:
             conditions.append((_SCOPE, scope))
         else:
-            some = ", ".join(["%s"] * len(places))
-            conditions.append(
-                (
-                    f"{_SCOPE} AND width = %s AND number IN ({some})",
-                    (*scope, before[scope], *places),
-                )
-            )
-    columns = (
-        *(
-            "scope",
-            "scope_id",
-            "pk",
-            "environment_id",
-            "split_id",
-            "step_low",
-            "step_high",
-            "groups",
-            "deviations",
-        ),
-        *columns_read(),
-    )
+            marks = ", ".join(["%s"] * len(places))
+            condition = f"{_SCOPE} AND width = %s AND number IN ({marks})"
+            conditions.append((condition, (*scope, before[scope], *places)))
+    columns = ("scope", "scope_id", "pk", "environment_id", "split_id", "step_low", "step_high")
     for rows in _queries(conditions):
-        for kind, key, pk, environment, split, low, high, *row in rows_of(
-            rows.values_list(*columns)
+        for kind, key, pk, environment, split, low, high, groups, deviations, *row in rows_of(
+            rows.values_list(*columns, "groups", "deviations", *columns_read())
         ):
-            groups, deviations, *summary = row
-            content = _SpanContent(low, high, read_summary(summary))
+            content = _SpanContent(low, high, read_summary(row))
             content = content.with_groups(GroupTally.from_texts(groups, deviations))
-            yield RollupScope(kind, key), _Row(pk, Place(environment, split), content)
+            yield RollupScope(kind, key), pk, Place(environment, split), content
 
 
 def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
     """Yield queries of the spans that meet any of the conditions, which are SQL with values."""
-    for start in range(0, len(conditions), _MAX_CONDITIONS):
-        some = conditions[start : start + _MAX_CONDITIONS]
+    for some in batched(conditions, _MAX_CONDITIONS):
         sql = " OR ".join(f"({condition})" for condition, _ in some)
         values = [value for _, each in some for value in each]
         yield StepSpan.objects.filter(RawSQL(sql, values, BooleanField()))  # nosec B611 # the values are parameters

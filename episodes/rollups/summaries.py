@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Ending, Epoch, rows_of
 from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
 from episodes.attempts.sketches import Sketch, sketch_of
@@ -66,12 +67,8 @@ def summary_of(endings: Sequence[Ending]) -> RollupSummary:
 
 
 def _distributions(endings: Sequence[Ending]) -> Distributions:
-    returns: dict[Return, Sketch] = {
-        "sum": returns_sketch([ending.return_sum for ending in endings]),
-        "last": returns_sketch([ending.return_last for ending in endings]),
-        "max": returns_sketch([ending.return_max for ending in endings]),
-        "mean": returns_sketch([ending.return_mean for ending in endings]),
-    }
+    columns = zip(*[ending.returns for ending in endings], strict=True) if endings else repeat(())
+    returns = {name: returns_sketch(values) for name, values in zip(RETURNS, columns, strict=False)}
     calls = CallCounts(
         sum([ending.failed for ending in endings]), sum([ending.refused for ending in endings])
     )
@@ -106,61 +103,44 @@ def columns_read() -> list[Any]:
 
 def read_summary(row: Sequence[Any]) -> RollupSummary:
     """Return the summary in a row of `columns_read`."""
-    (
-        first_end,
-        last_end,
-        began,
-        ended,
-        episodes,
-        causes,
-        steps,
-        *texts,
-        failed,
-        refused,
-        scatters,
-        expired,
-    ) = row
-    sketches = [json.loads(text) for text in texts]
+    first_end, last_end, began, end, episodes, causes, steps, *texts = row
+    *sketches, failed_count, refused_count, scatters, late = texts
+    own = [json.loads(text) for text in sketches]
+    own += [failed_count, refused_count, json.loads(scatters or "{}")]
     summary = Summary(
         first_end=first_end,
         last_end=last_end,
         episodes=episodes,
         causes=json.loads(causes),
-        own=_read([*sketches, failed, refused, json.loads(scatters or "{}")]),
-        expired=_read(json.loads(expired)) if expired else None,
+        own=_read(own),
+        expired=_read(json.loads(late)) if late else None,
     )
-    return RollupSummary(summary, began, ended, steps)
+    return RollupSummary(summary, began, end, steps)
 
 
 def _read(values: Sequence[Any]) -> Distributions:
     """Return the distributions with these sketches of returns and lengths, numbers of calls, and
     scatters."""
-    *returns, lengths, failed, refused, scatters = values
-    return Distributions(
-        dict(zip(RETURNS, returns, strict=True)), lengths, CallCounts(failed, refused), scatters
-    )
+    *returns, lengths, failed_count, refused_count, scatters = values
+    calls = CallCounts(failed_count, refused_count)
+    return Distributions(dict(zip(RETURNS, returns, strict=True)), lengths, calls, scatters)
 
 
 def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
     """Return the values of COLUMNS."""
-    summary = rollup.summary
+    summary, own, late = rollup.summary, rollup.summary.own, rollup.summary.expired
+    expirations = ""
+    if late:
+        expirations = _compact_json([*_sketches(late), *late.calls, late.scatters])
     return (
-        *(
-            summary.first_end,
-            summary.last_end,
-            writer.time(rollup.began),
-            writer.time(rollup.ended),
-        ),
+        *(summary.first_end, summary.last_end),
+        *(writer.time(rollup.began), writer.time(rollup.ended)),
         *(summary.episodes, _compact_json(summary.causes), rollup.steps),
-        *(_compact_json(sketch) for sketch in _sketches(summary.own)),
-        *summary.own.calls,
-        _compact_json(summary.own.scatters) if summary.own.scatters else "",
-        _compact_json(_expired(summary.expired)) if summary.expired else "",
+        *map(_compact_json, _sketches(own)),
+        *own.calls,
+        _compact_json(own.scatters) if own.scatters else "",
+        expirations,
     )
-
-
-def _expired(distributions: Distributions) -> list[Any]:
-    return [*_sketches(distributions), *distributions.calls, distributions.scatters]
 
 
 def _sketches(distributions: Distributions) -> list[Sketch]:

@@ -143,21 +143,23 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
     """
     if ends:
         writer.run(_add_sql(writer.is_sqlite, conf.thresholds()), ends)
-        seen = _SQLITE_SEEN if writer.is_sqlite else _POSTGRESQL_SEEN
-        writer.run(seen, [(episode,) for episode, *_ in ends])
+        mark_seen = _SQLITE_SEEN if writer.is_sqlite else _POSTGRESQL_SEEN
+        writer.run(mark_seen, [(episode,) for episode, *_ in ends])
 
 
 def count_ended(condition: str, values: Sequence[Any]) -> None:
     """Count recorded rollouts that meet `condition` (SQL that calls the episode `e`) and were not
     counted before."""
-    thresholds, is_sqlite = conf.thresholds(), connection.vendor == "sqlite"
-    rows = recorded_sql(condition, bucket_sql("SUM(counts)", _TOGETHER_RATE, thresholds))
+    rows = recorded_sql(condition, has_buckets=True)
     with connection.cursor() as cursor:
-        cursor.execute(_adding(rows, thresholds, is_sqlite=is_sqlite), values)
+        cursor.execute(
+            _adding(rows, conf.thresholds(), is_sqlite=connection.vendor == "sqlite"), values
+        )
 
 
-def recorded_sql(condition: str, bucket: str = "''") -> str:
-    """Return a SELECT of COLUMNS, with empty buckets, over recorded rollouts that meet `condition`.
+def recorded_sql(condition: str, *, has_buckets: bool = False) -> str:
+    """Return a SELECT of COLUMNS, with empty buckets or by the thresholds in force, over recorded
+    rollouts that meet `condition`.
 
     `condition` calls the episode `e`.
     """
@@ -168,6 +170,9 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
         f"{'INSTR' if is_sqlite else 'STRPOS'}(e.detail, '{NO_NUMBER}') > 0",
         is_sqlite=is_sqlite,
     )
+    bucket = "''"
+    if has_buckets:
+        bucket = bucket_sql("SUM(counts)", _TOGETHER_RATE, conf.thresholds())
     return _TOGETHER.format(rollouts=rollouts, bucket=bucket)
 
 

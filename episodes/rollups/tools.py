@@ -75,7 +75,9 @@ class ToolsPart:
         Progress, so no other process writes them.
         """
         for key, row in _present(uses):
-            _add_present(uses[key], row)
+            for name in COUNTS[:-1]:
+                setattr(uses[key], name, getattr(uses[key], name) + getattr(row, name))
+            uses[key].durations.update(from_text(row.durations))
         ToolUse.objects.bulk_create(
             [
                 ToolUse(
@@ -99,7 +101,9 @@ class ToolsPart:
         uses = self.gather(endings)
         rows = _present(uses)
         for key, row in rows:
-            _subtract(row, uses[key])
+            for name in COUNTS[:-1]:
+                setattr(row, name, max(0, getattr(row, name) - getattr(uses[key], name)))
+            row.durations = to_text(from_text(row.durations) - uses[key].durations)
         ToolUse.objects.bulk_update([row for _, row in rows if _calls(row)], COUNTS)
         ToolUse.objects.filter(pk__in=[row.pk for _, row in rows if not _calls(row)]).delete()
 
@@ -120,15 +124,3 @@ def _present(uses: dict[ToolKey, Use]) -> list[tuple[ToolKey, ToolUse]]:
 
 def _calls(row: ToolUse) -> int:
     return row.ok + row.refused + row.failed
-
-
-def _subtract(row: ToolUse, use: Use) -> None:
-    for name in COUNTS[:-1]:
-        setattr(row, name, max(0, getattr(row, name) - getattr(use, name)))
-    row.durations = to_text(from_text(row.durations) - use.durations)
-
-
-def _add_present(use: Use, row: ToolUse) -> None:
-    for name in COUNTS[:-1]:
-        setattr(use, name, getattr(use, name) + getattr(row, name))
-    use.durations.update(from_text(row.durations))

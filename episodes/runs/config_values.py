@@ -42,7 +42,7 @@ def config_values(config: str) -> dict[str, Scalar]:
     while open_objects and len(scalars) < MAX_VALUES:
         name, value = open_objects.pop()
         if isinstance(value, dict):
-            open_objects += [(f"{name}.{inner}", one) for inner, one in reversed(value.items())]
+            open_objects += [(f"{name}.{key}", part) for key, part in reversed(value.items())]
         else:
             scalars[name] = (
                 json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
@@ -97,7 +97,8 @@ class ConfigCondition:
             order = _order(value, self.text)
             return order is not None and _ORDERS[self.sign](order, 0)
         texts = [self.text, *map(trimmed, self.text.split(","))]  # a list has commas within
-        return any(_equals(value, one) for one in texts) is (self.sign == "=")
+        is_equal = any(value_text(value) == text or _order(value, text) == 0 for text in texts)
+        return is_equal is (self.sign == "=")
 
     def __str__(self) -> str:
         return f"{self.name}{self.sign}{self.text}"
@@ -109,10 +110,6 @@ def _is_other_number(text: str) -> bool:
     with suppress(ValueError):
         return number_in(text) is None and float(text) is not None
     return False
-
-
-def _equals(value: Scalar, text: str) -> bool:
-    return value_text(value) == text or _order(value, text) == 0
 
 
 def _order(value: Scalar, text: str) -> int | None:

@@ -40,16 +40,14 @@ def run_of_conversation(
         return Run.objects.begin(
             title, None if own_id else 1, created=moment, model=model, own_id=own_id
         )[0].pk, ""
-    fitting = (
-        runs
-        if len(runs) == 1
-        else _recorded(runs, fields, key_label) or _open(runs, model, received)
-    )
+    fitting = runs
+    if len(runs) > 1:
+        fitting = _recorded(runs, fields, key_label) or _open(runs, model, received)
     if len(fitting) != 1:
         names = ", ".join(run.name for run in runs)
-        return (
-            None,
-            f"{UNDECIDED}, as {len(runs)} are named {title}: give one of {names} as runName, or its {OWN_ID}",
+        return None, (
+            f"{UNDECIDED}, as {len(runs)} are named {title}: give one of {names} as runName, or "
+            f"its {OWN_ID}"
         )
     if model and not fitting[0].model:
         Run.objects.filter(pk=fitting[0].id, model="").update(model=model)
@@ -59,8 +57,9 @@ def run_of_conversation(
 def _recorded(runs: list[KnownRun], fields: Mapping[str, Any], key_label: str) -> list[KnownRun]:
     """Return the run that recorded the session which the client names, as a list; empty without
     it."""
-    found = (session_in(fields.get(name)) for name in ("metadata", "rollout_info"))
-    if not (session := next(filter(None, found), "") or session_in(fields)):
+    sessions = [session_in(fields.get(name)) for name in ("metadata", "rollout_info")]
+    session = next(filter(None, sessions), "") or session_in(fields)
+    if not session:
         return []
     own = Episode.objects.filter(key_label=key_label, session_id=session).order_by("-pk")
     run_id = own.values_list("run", flat=True).first()

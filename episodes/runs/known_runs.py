@@ -3,8 +3,8 @@
 An episode says a title, and perhaps a step, a model, an id of its client's own, or that it resumes.
 It goes to the newest run of that title that it continues, or begins the next one
 (docs/decisions/0048-runs-are-executions.md). What is remembered is forgotten when a trainer
-describes
-a run or another server begins one, and, beside other servers, after REREAD_SECONDS.
+describes a
+run or another server begins one, and, beside other servers, after REREAD_SECONDS.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class KnownRun:
             return True
         if not is_late(self.id, step, self.reached):
             return False
-        return (self.is_near(step) and not self.is_quiet(now)) or self._is_played()
+        if self.is_near(step) and not self.is_quiet(now):
+            return True
+        running = Episode.objects.filter(status="running").values("pk")
+        return Episode.objects.filter(pk__in=running, run=self.id).exists()
 
     def is_near(self, step: int, pace: int = 1) -> bool:
         """Return whether `step` is at most MAX_LATE_STEPS away, counted in steps of `pace`."""
@@ -72,10 +75,6 @@ class KnownRun:
 
     def is_quiet(self, now: float) -> bool:
         return now - self.last > QUIET_SECONDS
-
-    def _is_played(self) -> bool:
-        running = Episode.objects.filter(status="running").values("pk")
-        return Episode.objects.filter(pk__in=running, run=self.id).exists()
 
 
 def is_late(run: int, step: int, reached: int) -> bool:
@@ -92,8 +91,8 @@ def is_late(run: int, step: int, reached: int) -> bool:
 
 def _step_before(run: int, reached: int) -> int | None:
     """Return the last step below `reached` that a run has played; None if there is none."""
-    before = Episode.objects.filter(run=run, run_step__lt=reached).order_by("-run_step")
-    return before.values_list("run_step", flat=True).first()
+    earlier = Episode.objects.filter(run=run, run_step__lt=reached).order_by("-run_step")
+    return earlier.values_list("run_step", flat=True).first()
 
 
 class KnownRuns:
@@ -185,9 +184,9 @@ def runs_named(title: str, own_id: str) -> list[KnownRun]:
     if own_id:
         rows = rows.filter(own_id=own_id)
     episodes = Episode.objects.filter(run=OuterRef("pk"))
-    stepped = episodes.filter(run_step__isnull=False).order_by("-run_step")
+    with_step = episodes.filter(run_step__isnull=False).order_by("-run_step")
     rows = rows.defer("config", "notes").annotate(
-        reached=Subquery(stepped.values("run_step")[:1]),
+        reached=Subquery(with_step.values("run_step")[:1]),
         last=Subquery(episodes.order_by("-pk").values("created")[:1]),
     )
     return [_known(row) for row in rows[:MAX_CANDIDATES]]

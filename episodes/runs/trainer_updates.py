@@ -105,22 +105,34 @@ def steer(
     values = dict(description)
     own_id, is_resumed = values.pop("run_id", ""), values.pop("resume", False)
     new = {"created": timezone.now(), "key_label": viewer.key_label or "", "own_id": own_id}
+    visible = Run.objects.seen_by(viewer)
     with transaction.atomic():
         run, is_new = _newest(name, own_id), False
-        if expected and (run is None or not Run.objects.seen_by(viewer).filter(pk=run.pk).exists()):
+        if expected and (run is None or not visible.filter(pk=run.pk).exists()):
             raise RunConflict(
                 f"If-Match was sent, but there is no run {name!r}; leave it out to create the run."
             )
         if run is None:
             run, is_new = _begin(name, None if own_id else 1, new)
-        if not is_new and not Run.objects.seen_by(viewer).filter(pk=run.pk).exists():
+        if not is_new and not visible.filter(pk=run.pk).exists():
             raise RunNotFound(name)
-        _check_etag(run, expected)
+        etag, step = etag_of(run), values.get("step")
+        if expected and not {ANY_VERSION, etag}.intersection(expected):
+            raise RunConflict(
+                f"The run has changed: its ETag is {etag}, and If-Match has {', '.join(expected)}. "
+                "Read it again."
+            )
         is_chosen = bool(own_id) or is_resumed or run.title != name
         if not is_new and not is_chosen and _is_another(run, values, is_expected=bool(expected)):
             run, is_new = _begin(run.title, run.number + 1, new)
-        if not is_resumed and not expected:
-            _check_step(run, values.get("step"))
+        is_back = step is not None and run.step is not None and step < run.step
+        if is_back and not (is_resumed or expected):
+            raise RunConflict(
+                f"step={step} is before the current step {run.step} of {run.name!r}, and a step "
+                'goes back only on purpose. Send "resume": true to go on with this run, "state": '
+                f'"running" to begin the next one, If-Match: {etag_of(run)} to correct this one, '
+                "or leave step out."
+            )
         if is_resumed and run.is_over:
             values.setdefault("state", "running")
         _change(run, values)
@@ -167,42 +179,20 @@ def _is_another(run: Run, description: Mapping[str, Any], *, is_expected: bool) 
         return False
     if step is not None:
         highest: int | None = episodes.aggregate(last=Max("run_step"))["last"]
-        reached = max((known for known in (run.step, highest) if known is not None), default=step)
-        if run.is_over and step != reached:
+        steps = [number for number in (run.step, highest) if number is not None]
+        last_step = max(steps, default=step)
+        if run.is_over and step != last_step:
             return True
-        if step < reached and (begins or not is_late(run.pk, step, reached)):
+        if step < last_step and (begins or not is_late(run.pk, step, last_step)):
             return True
-    return run.updated is not None and _says_another(run, description)
-
-
-def _says_another(run: Run, description: Mapping[str, Any]) -> bool:
-    """Return whether the description has another model or configuration than the run."""
+    if run.updated is None:
+        return False
     model, config = description.get("model"), description.get("config")
     if model and run.model and model != run.model:
         return True
-    return bool(
-        config and run.config and json.loads(config) != json.loads(storable_json(run.config))
-    )
-
-
-def _check_etag(run: Run, expected: Collection[str]) -> None:
-    current = etag_of(run)
-    if expected and ANY_VERSION not in expected and current not in expected:
-        raise RunConflict(
-            f"The run has changed: its ETag is {current}, and If-Match has {', '.join(expected)}. "
-            "Read it again."
-        )
-
-
-def _check_step(run: Run, step: int | None) -> None:
-    if step is not None and run.step is not None and step < run.step:
-        raise RunConflict(
-            f"step={step} is before the current step {run.step} of {run.name!r}, and a step goes "
-            "back only on "
-            'purpose. Send "resume": true to go on with this run, "state": "running" to begin the '
-            "next one, "
-            f"If-Match: {etag_of(run)} to correct this one, or leave step out."
-        )
+    if not (config and run.config):
+        return False
+    return bool(json.loads(config) != json.loads(storable_json(run.config)))
 
 
 def _close_sessions(run: Run, key_label: str | None) -> None:
@@ -224,15 +214,14 @@ def _close_sessions(run: Run, key_label: str | None) -> None:
 def _name_model(run: Run) -> None:
     """Give the run's model to its episodes that name none, in batches, and have their environments
     counted again."""
-    unnamed, environments = Episode.objects.filter(run=run).order_by("pk"), set[int]()
-    last = 0
-    while rows := list(
-        unnamed.filter(pk__gt=last).values_list("pk", "environment_id", "model")[:BATCH_EPISODES]
-    ):
+    episodes, environments, last = Episode.objects.filter(run=run), set[int](), 0
+    columns = episodes.order_by("pk").values_list("pk", "environment_id", "model")
+    while rows := list(columns.filter(pk__gt=last)[:BATCH_EPISODES]):
         last = rows[-1][0]
-        if found := [(pk, environment) for pk, environment, model in rows if not model]:
-            Episode.objects.filter(pk__in=[pk for pk, _ in found], model="").update(model=run.model)
-            environments.update(environment for _, environment in found)
+        nameless = {pk: environment for pk, environment, model in rows if not model}
+        if nameless:
+            Episode.objects.filter(pk__in=list(nameless), model="").update(model=run.model)
+            environments.update(nameless.values())
     Environment.objects.filter(pk__in=environments).update(counted="")
 
 

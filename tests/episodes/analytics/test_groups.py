@@ -57,6 +57,6 @@ def test_groups_of_a_step_are_listed_by_task() -> None:
         make_episode(task=task, run=run, run_step=2, return_sum=1.0)
         make_episode(task=task, run=run, run_step=3)
     lines = groups_of(run, 2, SUM).lines
-    assert [(line.task, line.episodes, line.low) for line in lines] == [
+    assert [(line.task, line.episodes, line.spread.low) for line in lines] == [
         (task.pk, 1, 1.0) for task in tasks
     ]

@@ -125,11 +125,14 @@ def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
     end_episode(run=make_run("of none"))
     assert 'href="/runs/groups/"' in client.get("/").content.decode()
     found = [one["group"] for one in client.get("/runs/groups/").context["groups"]]
-    assert [(one.task, one.run_step, one.episodes, one.return_) for one in found] == [
+    assert [(one.task, one.run_step, one.line.episodes, one.return_) for one in found] == [
         (second, 7, 3, "max"),
         (first, 7, 2, "sum"),
     ]
-    assert [(one.spread.mean, one.spread.is_flat) for one in found] == [(0.5, False), (1.0, True)]
+    assert [(one.line.spread.mean, one.line.spread.is_flat) for one in found] == [
+        (0.5, False),
+        (1.0, True),
+    ]
     page = client.get("/runs/groups/").content.decode()
     assert f"/tasks/{second.pk}/group/?run={found[0].run.pk}&amp;step=7" in page
     assert f">task {second.pk}</a> second" in page

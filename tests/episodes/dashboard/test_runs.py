@@ -148,7 +148,7 @@ def test_a_training_step_has_figures_and_leads_to_its_groups(client: Client) -> 
         0.6,
         3,
     )
-    assert (step.flat, len(step.spreads), step.deviation) == (1, 2, 0.25)
+    assert (step.groups.flat, step.groups.groups, step.groups.deviation) == (1, 2, 0.25)
     groups = f"/runs/{run.pk}/groups/?no_call=out&step=7"
     assert groups in unescape(page.content.decode())
     assert "1 of 2 flat" in client.get(groups).content.decode()

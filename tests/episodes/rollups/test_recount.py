@@ -122,7 +122,7 @@ def test_it_counts_in_parts(
     assert stored() == recounted()
 
 
-@pytest.mark.parametrize("moment", ["_boundary", "_tallies", "_parts"])
+@pytest.mark.parametrize("moment", ["_boundary", "_settled_rows", "_parts"])
 @pytest.mark.parametrize("most_running", [3, 5000])
 def test_it_counts_what_ends_meanwhile_once(
     played: random.Random, monkeypatch: pytest.MonkeyPatch, moment: str, most_running: int
