@@ -8,7 +8,7 @@ no known form is shown as text.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic_core import from_json
@@ -83,7 +83,15 @@ def prompt(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     value = read_json(text)
     if not isinstance(value, list):
         return [_value("", value, limit)] if text else []
-    return [part for item in value for part in _message(item, limit)]
+    parts = list[Part]()
+    for item in value:
+        if isinstance(item, dict) and "role" in item and isinstance(item.get("blocks"), list):
+            role = str(item["role"])
+            for part in blocks(item["blocks"], limit):
+                parts.append(part if part.label else replace(part, label=role))
+        else:
+            parts.append(_block(item, limit))
+    return parts
 
 
 def tools(text: str) -> list[ToolPart]:
@@ -94,16 +102,6 @@ def tools(text: str) -> list[ToolPart]:
     items = [*items] if isinstance(items, list) else []
     items.append(listing.get("terminal_tool"))
     return [_tool(item) for item in items if isinstance(item, dict)]
-
-
-def _message(item: Any, limit: int) -> list[Part]:
-    if isinstance(item, dict) and "role" in item and isinstance(item.get("blocks"), list):
-        role = str(item["role"])
-        return [
-            Part(part.kind, part.text, part.label or role, part.omitted)
-            for part in blocks(item["blocks"], limit)
-        ]
-    return [_block(item, limit)]
 
 
 def _block(block: Any, limit: int) -> Part:

@@ -26,7 +26,13 @@ def successors(tasks: QuerySet[Task]) -> dict[int, int]:
         next_links = _links(Task.objects.filter(among("pk", further)))
         links |= next_links
         further = set(next_links.values()) - links.keys()
-    return {old: _last(old, links) for old in olds}
+    lasts = dict[int, int]()
+    for old in olds:
+        task, chain = old, {old}
+        while (following := links.get(task, task)) not in chain:  # an import can swap two contents
+            chain.add(task := following)
+        lasts[old] = task
+    return lasts
 
 
 def successors_of(tasks: list[int]) -> dict[int, int]:
@@ -37,10 +43,3 @@ def successors_of(tasks: list[int]) -> dict[int, int]:
 def _links(tasks: QuerySet[Task]) -> dict[int, int]:
     rows = tasks.filter(is_superseded()).order_by().values_list("pk", "replaced_by")
     return {old: new for old, new in rows if new is not None}
-
-
-def _last(task: int, links: dict[int, int]) -> int:
-    chain = {task}
-    while (following := links.get(task, task)) not in chain:  # an import can swap two contents
-        chain.add(task := following)
-    return task

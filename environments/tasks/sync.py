@@ -112,7 +112,10 @@ async def sync(
     try:
         if is_alone:
             await writer.run(write_alone)
-        playable = frozenset() if serves else await writer.run(_hosted_names)
+        playable: frozenset[str] = frozenset()
+        if not serves:
+            rows = Environment.objects.filter(is_hosted=True)
+            playable = await writer.run(frozenset, rows.values_list("name", flat=True))
         await writer.run(_write_environments, list(registry), playable, is_whole)
         for environment in filter(lambda environment: environment.is_described, registry):
             if reports := await writer.run(known_lists, environment):
@@ -281,10 +284,6 @@ def _warn_of_lists(environment: HostedEnvironment, lists: ClassLists) -> None:
 
 
 # --- environments ---------------------------------------------------------------------------------
-
-
-def _hosted_names() -> frozenset[str]:
-    return frozenset(Environment.objects.filter(is_hosted=True).values_list("name", flat=True))
 
 
 def _write_environments(
