@@ -1,4 +1,4 @@
-"""Admin of API keys: their list, making, changing and revoking one.
+"""Admin of API keys: their list, and creating, changing and revoking them.
 
 People with the permission *Can change API key* see and revoke all keys, others only their own.
 """
@@ -84,8 +84,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the form, or make the key and show it. It is in this one page only, and in no
-        message or session."""
+        """Show the form, or create the key and show it: on this page only, never in a message or
+        session."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         form = NewKeyForm(request.user, request.POST if request.method == "POST" else None)

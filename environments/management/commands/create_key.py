@@ -1,4 +1,4 @@
-"""`manage.py create_key NAME` makes an API key and prints it, once."""
+"""`manage.py create_key NAME` creates an API key and prints it, once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from environments.models import Environment
 
 
 class Command(KeyCommand):
-    help = "Make an API key and print it. Only its hash is stored, so it cannot be shown again."
+    help = "Create an API key and print it. Only its hash is stored, so it cannot be shown again."
     name_help = "what the key is called in everything that is recorded with it"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,12 +51,10 @@ class Command(KeyCommand):
             action="append",
             default=[],
             metavar="QUOTA=NUMBER",
-            help=f"most that it may use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as "
+            help=f"limit on its use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as "
             "the settings say",
         )
-        parser.add_argument(
-            "--owner", type=filled, help="user name of the account that answers for it"
-        )
+        parser.add_argument("--owner", type=filled, help="user name of the owner's account")
         parser.add_argument(
             "--days", type=finite(float), help="days after which it expires; by default it doesn't"
         )
