@@ -104,7 +104,6 @@ class Card:
     components: list[tuple[str, float]]
     """Name and value of each part of the reward."""
     metadata: SafeString
-    raw: SafeString
     is_whole: bool
     """False when input or output is too large for the page."""
 
@@ -140,7 +139,6 @@ def card_of(line: StepLine) -> Card:
         output=message_cards(line.output, "output"),
         components=[(visible(name), value) for name, value in line.components],
         metadata=code(line.metadata, "json"),
-        raw=code(line.raw),
         is_whole=line.is_whole,
     )
 

@@ -49,7 +49,6 @@ def card(text: str = "hello", **fields: Any) -> Card:
         output=message_cards([Part("image", "data:image/png;base64,AAAA", "image/png")], "output"),
         components=[("speed", 0.75)],
         metadata=SafeString("{}"),
-        raw=SafeString(),
         is_whole=True,
     )
 
