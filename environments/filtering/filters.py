@@ -63,7 +63,8 @@ class Parameter:
     is_of_tasks: bool = False
     """Whether it names tasks, so that the rows are not of all splits of an environment."""
     example: str = ""
-    """Examples of its value in a form, for one of a feature."""
+    """Examples of its value. The form of the list has a field with them; empty: the form's template
+    has a field for it."""
     after: str = ""
     """Name of the parameter that it follows, for one of a feature."""
     field: str = ""

@@ -144,7 +144,9 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     return {
         "values": filter_.values(),
         "further": [
-            (parameter, filter_.text_of(parameter.name)) for parameter in filter_.of_features()
+            (parameter, filter_.text_of(name))
+            for name, parameter in filter_.parameters().items()
+            if parameter.example
         ],
         "chips": filter_.chips(),
         "sort": query.sort,

@@ -207,6 +207,7 @@ class EpisodeFilter(Filters):
     label: LabelValues | None = parameter(
         label_values,
         "A label and its value, or several, such as `seed=3,4;arm=b`",
+        example="seed=3,4;arm=b",
         narrow=by_labels,
         is_indexed=False,
     )

@@ -380,3 +380,9 @@ def test_labels_are_found_and_are_columns(client: Client) -> None:
 def test_so_many_labels_are_no_columns(client: Client) -> None:
     response = client.get(f"/episodes/?columns={','.join(map(str, range(9)))}")
     assert response.status_code == 400 and "at most 8 labels are shown" in response.content.decode()
+
+
+def test_a_parameter_with_an_example_has_a_field_in_the_form(client: Client) -> None:
+    text = page(client, "/episodes/?label=seed%3D3")
+    assert '<label for="f-label">Label (seed=3,4;arm=b)</label>' in text
+    assert '<input id="f-label" name="label" value="seed=3"' in text
