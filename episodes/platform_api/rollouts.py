@@ -115,11 +115,15 @@ def _answer(events: ReadEvents, owner: str) -> Response:
         reasons = "; ".join(sorted(set(events.refused.values()))[:5])
         count = f"{len(events.refused)} events"
         security_log.note(UPLOADS_REFUSED, reasons, who=owner, address="", detail=count)
-    stored = sum(len(chunk) for chunk in events.chunks if not chunk.is_rejected)
-    rejected = sum(len(chunk) for chunk in events.chunks if chunk.is_rejected)
-    answer: dict[str, Any] = {"stored": stored, "ignored": events.ignored, "refused": refusals}
-    if not rejected and (stored or not refusals):
+    stored_count = sum(len(chunk) for chunk in events.chunks if not chunk.is_rejected)
+    rejected_count = sum(len(chunk) for chunk in events.chunks if chunk.is_rejected)
+    answer: dict[str, Any] = {
+        "stored": stored_count,
+        "ignored": events.ignored,
+        "refused": refusals,
+    }
+    if not rejected_count and (stored_count or not refusals):
         return json_response(answer)
-    detail = f"{len(events.refused) + rejected} of the events cannot be stored."
+    detail = f"{len(events.refused) + rejected_count} of the events cannot be stored."
     body = value_json({"detail": detail, "message": detail, **answer}).encode("ascii")
     return Response(body, status=422, headers=JSON_HEADERS)

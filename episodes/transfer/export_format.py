@@ -52,13 +52,11 @@ class ExportFile:
 
     def facts(self) -> Iterator[EpisodeFacts]:
         """Yield the columns of each episode, in the order of ids."""
-        batches = ids_of(self.episodes)
-        return self._reporting(facts for ids in batches for facts in facts_of(ids, self.guard))
+        return self._reporting(facts_of(ids_of(self.episodes), self.guard))
 
     def recorded(self) -> Iterator[Recorded]:
         """Yield each episode with its steps, in the order of ids."""
-        batches = ids_of(self.episodes)
-        return self._reporting(episode for ids in batches for episode in recorded(ids, self.guard))
+        return self._reporting(recorded(ids_of(self.episodes), self.guard))
 
     def _reporting(self, rows: Iterator[T]) -> Iterator[T]:
         for count, row in enumerate(rows, 1):

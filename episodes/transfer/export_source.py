@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -276,20 +276,20 @@ class Recorded:
     """What was added to this episode and to those read together with it."""
 
 
-def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
-    """Yield ids in ascending order, thousands at a time. Episodes that start in the meantime may be
-    included."""
+def ids_of(episodes: QuerySet[Episode]) -> Iterator[int]:
+    """Yield ids in ascending order, read thousands at a time. Episodes that start in the meantime
+    may be included."""
     rows, last = episodes.order_by("pk").values_list("pk", flat=True), 0
     while ids := array("q", rows.filter(pk__gt=last)[:BATCH_IDS]):
-        yield ids
+        yield from ids
         last = ids[-1]
 
 
-def facts_of(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[EpisodeFacts]:
+def facts_of(ids: Iterable[int], guard: TaskGuard = UNGUARDED) -> Iterator[EpisodeFacts]:
     """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what
     `guard` shows."""
-    for start in range(0, len(ids), BATCH_EPISODES):
-        batch = list(ids[start : start + BATCH_EPISODES])
+    numbers = iter(ids)
+    while batch := list(islice(numbers, BATCH_EPISODES)):
         rows = Episode.objects.filter(pk__in=batch).order_by().values_list(*_EPISODE_COLUMNS)
         episodes = {row[0]: EpisodeFacts._make(row) for row in rows}
         for facts in (episodes[number] for number in batch if number in episodes):
@@ -299,7 +299,7 @@ def facts_of(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Episo
             )
 
 
-def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
+def recorded(ids: Iterable[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
     """Yield episodes with their steps in the order of `ids`, without deleted ones; of tasks what
     `guard` shows."""
     blobs = Blobs()

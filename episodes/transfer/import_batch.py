@@ -87,13 +87,13 @@ def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
     the next one."""
     own = [line.end_number for line in lines if are_kept]
     rows = Episode.objects.ended().filter(end_number__in=set(own))
-    used = set[int | None](rows.values_list("end_number", flat=True))
+    numbers_here = set[int | None](rows.values_list("end_number", flat=True))
     numbers = list[int | None]()
     for line in lines:
         number = line.end_number if are_kept else None
-        is_free = number is not None and 1 <= number <= MAX_ID and number not in used
+        is_free = number is not None and 1 <= number <= MAX_ID and number not in numbers_here
         numbers.append(number if is_free else None)
-        used.add(number)
+        numbers_here.add(number)
     last = max([last_end(), *(number for number in numbers if number is not None)])
     unique = list[int]()
     for number in numbers:

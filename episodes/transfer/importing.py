@@ -77,10 +77,10 @@ class EpisodeImportReport:
         """The report as a sentence without its full stop."""
         changes = [f"{self.renumbered:,} under a new id"] if self.renumbered else []
         changes += [f"{self.new_ends:,} with a new ending number"] if self.new_ends else []
-        renumbered = f" ({', '.join(changes)})" if changes else ""
+        note = f" ({', '.join(changes)})" if changes else ""
         return (
             f"{many(self.imported, 'episode')} with {many(self.steps, 'step')} "
-            f"imported{renumbered}, "
+            f"imported{note}, "
             f"{self.skipped:,} skipped as already there, {many(self.refused, 'line')} refused"
         )
 
@@ -225,17 +225,17 @@ class Import:
         keys: set[Key | str] = set(sessions.values_list("session_id", "created"))
         keys |= set(sessions.values_list("session_id", flat=True))
         rows = Episode.objects.filter(pk__in=[line.id for line in lines])
-        used = set(rows.values_list("pk", flat=True))
+        numbers = set(rows.values_list("pk", flat=True))
         ids, new = list[int](), list[ImportedEpisode]()
         for episode in (row.episode for row in batch):
             line = episode.line
             key = line.session_id, line.created
             if (line.session_id if episode.is_foreign else key) in keys:
                 continue
-            is_free = not episode.is_foreign and line.id not in used
+            is_free = not episode.is_foreign and line.id not in numbers
             number = line.id if is_free else next(self._free_ids)
             keys |= {key, line.session_id}
-            used.add(number)
+            numbers.add(number)
             ids.append(number)
             new.append(episode)
         ends = end_numbers([episode.line for episode in new], are_kept=self._keeps_ends)

@@ -31,8 +31,8 @@ class JsonText:
         """Return the next mark, which must be among `marks`."""
         mark = self.next_mark()
         if not mark or mark not in marks:
-            allowed = " or ".join(map(repr, marks))
-            raise ValueError(f"Expecting {allowed} at character {self.position + 1}")
+            names = " or ".join(map(repr, marks))
+            raise ValueError(f"Expecting {names} at character {self.position + 1}")
         self.position += 1
         return mark
 

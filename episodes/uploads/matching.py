@@ -226,12 +226,12 @@ _NEAR = """
 
 
 def _free(
-    rollout: Rollout, candidates: Sequence[int], joined: Mapping[int, str]
+    rollout: Rollout, candidates: Sequence[int], joins: Mapping[int, str]
 ) -> tuple[list[int], set[int]]:
     """Return the candidates that no other rollout names for certain, and the ids of those that
     another one has."""
     others = Rollout.objects.filter(episode__in=candidates).exclude(pk=rollout.pk).order_by()
-    matches = [*others.values_list("episode_id", "joined_by"), *joined.items()]
+    matches = [*others.values_list("episode_id", "joined_by"), *joins.items()]
     certain = {episode for episode, by in matches if by in CERTAIN}
     return (
         [candidate for candidate in candidates if candidate not in certain],

@@ -114,7 +114,7 @@ def usage_in(values: Mapping[str, Any]) -> Usage:
             usage = values[name]
     details = [usage, *(usage[name] for name in _DETAILS if isinstance(usage.get(name), dict))]
     read = _count(usage, "cache_read_input_tokens")
-    written = _count(usage, "cache_creation_input_tokens")
+    creation = _count(usage, "cache_creation_input_tokens")
     thoughts = _count(usage, "thoughts_token_count")
     answer = _count(usage, "candidates_token_count")
     cached_tokens = (
@@ -124,7 +124,7 @@ def usage_in(values: Mapping[str, Any]) -> Usage:
     )
     costs = (_cost(place.get(name)) for place in (usage, values) for name in _COST)
     return Usage(
-        input_tokens=_sum(_first([usage], *_INPUT), read, written),
+        input_tokens=_sum(_first([usage], *_INPUT), read, creation),
         output_tokens=_first([usage], *_OUTPUT) if answer is None else _sum(answer, thoughts),
         reasoning_tokens=_first(details, "reasoning_tokens") if thoughts is None else thoughts,
         cached_tokens=next((count for count in cached_tokens if count is not None), None),

@@ -98,9 +98,9 @@ def _episode_line(
     turns = step_turns(steps, has_final_output=file.options.has_final_output)
     rollout, conversation = file.rollout_of(episode.facts.id), None
     if rollout is not None:
-        made = list(turns)
-        conversation = reported_conversation(rollout, first, made, file.options)
-        turns = iter(made)
+        recorded_turns = list(turns)
+        conversation = reported_conversation(rollout, first, recorded_turns, file.options)
+        turns = iter(recorded_turns)
     if conversation is None:
         rollout = None
     facts = {
@@ -126,8 +126,8 @@ def rollout_lines(rollouts: QuerySet[Rollout], file: ExportFile) -> Iterator[byt
                 continue
             reward, episode = rollout.reward, rollout.episode
             if not rollout.is_summarised:
-                rewarded = rollout.messages.filter(reward__isnull=False).order_by("-index", "-id")
-                reward = rewarded.values_list("reward", flat=True).first()
+                messages = rollout.messages.filter(reward__isnull=False).order_by("-index", "-id")
+                reward = messages.values_list("reward", flat=True).first()
             facts = {
                 "reward": reward,
                 "episode": rollout.episode_id,

@@ -185,9 +185,9 @@ class _Reader:
         times = {"created": created, "ready": created, "ended": ended}
         calls = [_time(step.timestamp) for step in self._trajectory.steps if step.tool_calls]
         duration = None
-        if acted := [time for time in calls if time is not None]:
-            times |= {"first_acted": min(acted), "last_acted": max(acted)}
-            duration = (max(acted) - created).total_seconds()
+        if moments := [time for time in calls if time is not None]:
+            times |= {"first_acted": min(moments), "last_acted": max(moments)}
+            duration = (max(moments) - created).total_seconds()
         return {name: time.isoformat() for name, time in times.items()} | {
             "duration_seconds": duration
         }
