@@ -86,7 +86,7 @@ def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     name_tasks(row.episode for row in page.rows)
     order, heads = {"sort": query.sort, "columns": ",".join(query.labels)}, _heads(query)
     return {
-        "asked": query.filter,
+        "filter": query.filter,
         "page": page,
         "heads": heads,
         "columns": query.labels,

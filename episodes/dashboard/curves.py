@@ -91,7 +91,7 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
     runs = drawing.overlay.runs or ([subject.run] if subject.run else [])
     return {
         "drawn": drawing,
-        "asked": query,
+        "query": query,
         "charts": charts_of(drawing),
         **definition,
         "environment": drawing.environment,
