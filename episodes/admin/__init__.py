@@ -30,7 +30,8 @@ from environments.models.viewer import visible_environments
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
 from episodes.attempts.rule import ENDED
-from episodes.browsing.episode_list import describe_tasks, for_rows
+from episodes.browsing.episode_list import describe_tasks
+from episodes.filtering.columns import for_rows
 from episodes.filtering.conditions import COUNTED_CAUSES
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks

@@ -13,10 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from django.db.models import QuerySet
-from django.db.models.functions import Left
-
-from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import summary, summary_field
 from environments.display.visible import visible
 from environments.filtering.parameters import BadFilter, trimmed, words
 from environments.models import Viewer
@@ -26,7 +23,7 @@ from environments.service import hidden_fields
 from episodes.attempts.rule import kind_of
 from episodes.browsing.episode_keys import COUNTED, Direction, EpisodeOrder, has_index, read
 from episodes.browsing.running_episodes import SoFar, so_far
-from episodes.filtering.columns import cells_of, with_columns
+from episodes.filtering.columns import cells_of, for_rows
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
@@ -252,17 +249,6 @@ class EpisodeListQuery:
         if count > most:
             return MatchCount(most, is_more=True)
         return MatchCount(max(count, len(result.rows)), is_least=is_least)
-
-
-def for_rows(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may
-    have megabytes."""
-    rows = with_columns(episodes).select_related(
-        "environment", "split", "task", "run", "play__guest__invite__study"
-    )
-    return rows.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
-        "task__spec", "task__folded", "environment__description", "environment__card", "labels"
-    )
 
 
 def summary_of(episode: Episode) -> str:

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Left
+from django.db.models import Count, F, Max, OuterRef, Subquery, Sum
 
 from environments.database.storable import finite
-from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import Viewer
+from episodes.filtering.columns import for_rows
 from episodes.models import Episode, Step
 
 MAX_ADDED = 2_000
@@ -65,7 +64,7 @@ def running(
     `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose
     return is not shown.
     """
-    rows = _for_lines(Episode.objects.seen_by(viewer).filter(status="running"))
+    rows = for_rows(Episode.objects.seen_by(viewer).filter(status="running"))
     episodes = list(rows.order_by("-pk")[:limit])
     figures = so_far([episode.pk for episode in episodes], blind)
     return [
@@ -99,7 +98,7 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
 def ended(limit: int, viewer: Viewer, definition: str | None = None) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition`: as for `running`."""
     # the bound leads to the index
-    rows = _for_lines(Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO))
+    rows = for_rows(Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO))
     return [
         _playing(episode, episode.steps_count, episode.returns, definition)
         for episode in rows.order_by("-created", "-pk")[:limit]
@@ -108,13 +107,6 @@ def ended(limit: int, viewer: Viewer, definition: str | None = None) -> list[Pla
 
 def running_count(viewer: Viewer) -> int:
     return Episode.objects.seen_by(viewer).filter(status="running").count()
-
-
-def _for_lines(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    rows = episodes.select_related("environment", "split", "task", "run")
-    return rows.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
-        "task__spec", "task__folded", "labels", "environment__description", "environment__card"
-    )
 
 
 def _playing(episode: Episode, steps: int, returns: Returns, definition: str | None) -> Playing:

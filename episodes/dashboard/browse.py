@@ -23,11 +23,10 @@ from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import (
     EpisodeList,
     EpisodeListQuery,
-    for_rows,
     summary_of,
 )
 from episodes.dashboard.shared_parts import shared_part
-from episodes.filtering.columns import headings
+from episodes.filtering.columns import for_rows, headings
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, name_tasks, people, runs, studies

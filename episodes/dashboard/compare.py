@@ -34,11 +34,12 @@ from episodes.analytics.run_splits import (
     splits_of,
 )
 from episodes.analytics.scopes import MAX_SERIES, scope_of
-from episodes.browsing.episode_list import for_rows, summary_of
+from episodes.browsing.episode_list import summary_of
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in, revision_in
+from episodes.filtering.columns import for_rows
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Run
 from episodes.transcript.comparison import comparison_of

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.db.models.expressions import Combinable
+from django.db.models.functions import Left
 
+from environments.display.task_line import MAX_READ_CHARACTERS
 from episodes.models import Episode
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -68,6 +70,17 @@ def with_columns(episodes: Rows) -> Rows:
     sources = {column.attribute: column.source for column in EPISODE_COLUMNS}
     return episodes.annotate(
         **{name: source for name, source in sources.items() if not isinstance(source, str)}
+    )
+
+
+def for_rows(episodes: Rows) -> Rows:
+    """Return `episodes` with what a line of a list needs. `head` is the start of the task's spec,
+    which may have megabytes."""
+    rows = with_columns(episodes).select_related(
+        "environment", "split", "task", "run", "play__guest__invite__study"
+    )
+    return rows.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
+        "task__spec", "task__folded", "environment__description", "environment__card", "labels"
     )
 
 

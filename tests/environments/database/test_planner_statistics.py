@@ -8,7 +8,7 @@ from django.db import connection
 
 from environments.database.planner_statistics import refresh_statistics
 from environments.models import TaskTag
-from episodes.browsing.episode_list import for_rows
+from episodes.filtering.columns import for_rows
 from episodes.models import Episode
 from tests.stored import make_episode, make_split, make_task
 
