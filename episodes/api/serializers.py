@@ -8,6 +8,7 @@ number. Addresses are absolute, because other programs store them.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +17,6 @@ from rest_framework import serializers as s
 
 from environments import conf
 from environments.scoring.returns import RETURNS
-from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.exact_json import Exact
 from episodes.filtering.columns import EPISODE_COLUMNS, EpisodeColumn
 from episodes.models import Episode
@@ -93,6 +93,22 @@ class LinkField(s.Field[Any, Any, Any, Any]):
         path = conf.path_prefix() + self.path.format(quote(str(getattr(value, self.key)), safe=""))
         request = self.context.get("request")
         return str(request.build_absolute_uri(path)) if request else path
+
+
+class AttributesSerializer(s.Serializer[Any]):
+    # Members are attributes; DRF takes longer to look for them, and a curve has up to 500 points
+    # with 30 each. A docstring would be that of subclasses in the OpenAPI document.
+
+    @cached_property
+    def _members(self) -> list[tuple[str, str, s.Field[Any, Any, Any, Any]]]:
+        return [(name, str(field.source), field) for name, field in self.fields.items()]
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for name, attribute, field in self._members:
+            value = getattr(instance, attribute)
+            content[name] = None if value is None else field.to_representation(value)
+        return content
 
 
 # --- environments ---------------------------------------------------------------------------------

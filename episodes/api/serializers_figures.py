@@ -12,8 +12,8 @@ from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS
 from episodes.analytics.figures import ScopeFigures
 from episodes.analytics.runs import RunLine, parts_of
-from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.serializers import (
+    AttributesSerializer,
     CoverageSerializer,
     EnvironmentSerializer,
     RevisionSerializer,

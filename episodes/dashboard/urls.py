@@ -14,12 +14,11 @@ from episodes.dashboard.compare import compare
 from episodes.dashboard.curves import curves, run_choices
 from episodes.dashboard.environment import environment_page, environments
 from episodes.dashboard.events import events
-from episodes.dashboard.export import episode_export
+from episodes.dashboard.export import episode_export, rollout_export
 from episodes.dashboard.groups import group, groups, run_groups
 from episodes.dashboard.guards import of_episode, of_run, of_task, unless_blind, unless_task_blind
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
-from episodes.dashboard.rollout_export import rollout_export
 from episodes.dashboard.rollouts import rollout_link, rollout_page, rollouts
 from episodes.dashboard.runs import run_page, runs
 from episodes.dashboard.task import task_page
