@@ -120,20 +120,22 @@ def _caption(drawing: CurveCharts, figure: Figure) -> list[str]:
 
 def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
     """Return the lines of a chart: a line for each curve, or for each component of each curve."""
+    smoothing, lines = drawing.query.smoothing, []
     if figure == "components":
-        return [
-            _line(line, line.of, _component_points(line), drawing.query.smoothing)
-            for line in drawing.components
-        ]
-    return [
-        _line(
-            series,
-            series,
-            _token_points(series) if figure == "tokens" else _points(series.curve, figure),
-            drawing.query.smoothing,
-        )
-        for series in drawing.series
-    ]
+        for line in drawing.components:
+            each = zip(line.of.curve.points, line.component.points, strict=True)
+            points = [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
+            lines.append(_line(line, line.of, points, smoothing))
+        return lines
+    for series in drawing.series:
+        points = _points(series.curve, figure) if figure != "tokens" else []
+        if figure == "tokens" and series.tokens:
+            points = [
+                _Point(point.output_tokens, point.known, point.text)
+                for point in series.tokens.points
+            ]
+        lines.append(_line(series, series, points, smoothing))
+    return lines
 
 
 def _line(
@@ -187,16 +189,6 @@ def _points(curve: Curve, figure: Figure) -> list[_Point]:
         )
         for point in curve.points
     ]
-
-
-def _component_points(line: ComponentLine) -> list[_Point]:
-    each = zip(line.of.curve.points, line.component.points, strict=True)
-    return [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
-
-
-def _token_points(series: ChartSeries) -> list[_Point]:
-    points = series.tokens.points if series.tokens else []
-    return [_Point(point.output_tokens, point.known, point.text) for point in points]
 
 
 def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
