@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -15,9 +16,11 @@ from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
+from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import EpisodeExport
 from tests.episodes.transfer.record import exported, make_rich_episodes, text_of
 from tests.filters import episode_filter
+from tests.people import client_of
 from tests.stored import make_environment, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -136,3 +139,10 @@ def test_successes_follow_the_convention_of_the_environment_and_of_the_address()
     assert set(EpisodeExport(episode_filter(), "csv", least_return=0.5).episodes()) == {kept}
     assert successes(expired="keep") == {zero, kept}
     assert not successes(expired="out")
+
+
+def test_the_page_of_episodes_leads_to_every_format() -> None:
+    page = client_of("operator").get("/episodes/").content.decode()
+    names = re.findall(r'data-selected-format="(\w+)"', page)
+    assert names == list(dict.fromkeys(re.findall(r'data-export-format="(\w+)"', page)))
+    assert names == list(export_formats())
