@@ -240,11 +240,13 @@ def secure_delete() -> Iterator[None]:
     if connection.vendor != "sqlite":
         yield
         return
+    # each in a cursor of its own: an open one would keep the log from being emptied
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA secure_delete = ON")
-        try:
-            yield
-        finally:
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
             cursor.execute("PRAGMA secure_delete = OFF")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import cast
 
 from django.db.models import Prefetch
 from django.http import Http404
@@ -13,12 +13,10 @@ from environments.filtering.parameters import chosen, given, whole_from
 from episodes.api.base import ApiView
 from episodes.api.openapi import documented, parameter
 from episodes.models import Suite, SuiteVersion
-from episodes.suites.results import Players
+from episodes.suites.results import BY, Players
 from episodes.suites.serializers import SuiteSerializer, SuiteStandingsSerializer
 from episodes.suites.standings import standings
 from episodes.suites.versions import version_named
-
-BY: tuple[Players, ...] = get_args(Players)
 
 
 class SuitesView(ApiView):

@@ -4,7 +4,6 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,13 +21,12 @@ from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare import visible_tasks
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
-from episodes.suites.results import Players
+from episodes.suites.results import BY
 from episodes.suites.scores import shares_of
 from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
 from episodes.suites.versions import definition_of_member, version_named
 from episodes.transfer.csv_lines import csv_line
 
-BY: tuple[Players, ...] = get_args(Players)
 MAX_TASKS = 50
 MAX_SUITES = 200
 NO_INTERVAL = (None, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Abs, NullIf
@@ -23,6 +23,7 @@ from episodes.suites.scores import TaskSums
 from episodes.suites.versions import Score, definition_of_member
 
 Players = Literal["model", "run"]
+BY: tuple[Players, ...] = get_args(Players)
 _STATISTICS = "task__statistics__"
 
 
