@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -24,6 +25,7 @@ COLUMNS = (
     *(*RETURN_COLUMNS, "length", "failed", "refused", "scatter", "expired"),
 )
 """Columns of a CurveBlock or StepSpan, besides those that identify it."""
+_returns = attrgetter(*RETURN_COLUMNS)
 
 
 class RollupSummary(NamedTuple):
@@ -67,7 +69,7 @@ def summary_of(endings: Sequence[Ending]) -> RollupSummary:
 
 
 def _distributions(endings: Sequence[Ending]) -> Distributions:
-    columns = zip(*[ending.returns for ending in endings], strict=True) if endings else repeat(())
+    columns = zip(*map(_returns, endings), strict=True) if endings else repeat(())
     returns = {name: returns_sketch(values) for name, values in zip(RETURNS, columns, strict=False)}
     calls = CallCounts(
         sum([ending.failed for ending in endings]), sum([ending.refused for ending in endings])
