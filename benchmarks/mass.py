@@ -33,21 +33,32 @@ IRREGULAR = (
 UNITS = {
     f"{application}.{package}": f"{application}.{unit}"
     for application, unit, packages in (
-        ("environments", "catalog", ("tasks", "scoring", "models")),
-        ("environments", "access", ("keys", "security_log")),
-        ("environments", "curation", ("transfer", "admin", "management")),
-        ("episodes", "record", ("models", "recording", "removal", "redaction")),
-        ("episodes", "figures", ("attempts", "rollups", "analytics", "runs")),
-        ("episodes", "browsing", ("filtering", "search", "transcript", "rendering")),
-        ("episodes", "browsing", ("dashboard", "api")),
-        ("episodes", "exports", ("transfer",)),
-        ("episodes", "people", ("studies",)),
-        ("episodes", "conversations", ("uploads", "platform_api")),
+        ("environments", "shared", "errors wire conf features command_line invisible apps"),
+        ("environments", "shared", "database display files filtering templatetags"),
+        ("environments", "authoring", "__init__"),
+        ("environments", "hosts", "service operator_secrets"),
+        ("environments", "sandbox", "local_sandboxes"),
+        ("environments", "builtin", "starter"),
+        ("environments", "catalog", "tasks scoring models"),
+        ("environments", "access", "keys security_log"),
+        ("environments", "curation", "admin management"),
+        ("episodes", "record", "models recording removal redaction visibility"),
+        ("episodes", "figures", "attempts rollups analytics runs"),
+        ("episodes", "browsing", "filtering search transcript rendering dashboard api"),
+        ("episodes", "browsing", "admin management templatetags apps"),
+        ("episodes", "exports", "transfer"),
+        ("episodes", "conversations", "uploads platform_api"),
     )
-    for package in packages
+    for package in packages.split()
 }
 """The unit that a package belongs to; one that is not named here is a unit of its own, and `orsweb`
-is one unit."""
+is one unit.
+
+A unit is a thing that somebody changes for one reason: what is played, where it runs, what is
+recorded, a feature. Words that all of `environments` share (errors, wire types, settings) and tools
+without a subject of their own (database, files, filters, display) are one unit, because an import
+of them says nothing about what hangs on what. The admin, the commands and the template tags show
+what their unit is about, so they belong to it."""
 
 
 @dataclass
@@ -126,15 +137,22 @@ def _add(mass: Mass, path: Path) -> None:
                 uses[name] += 1
             case ast.ImportFrom(module=str(module)):
                 if module.split(".")[0] in APPLICATIONS and path.parts[0] in APPLICATIONS:
-                    mass.arrows[
-                        unit_of(path.with_suffix("").parts), unit_of(module.split("."))
-                    ] += 1
+                    unit = unit_of(path.with_suffix("").parts)
+                    mass.arrows.update((unit, unit_of(name.split("."))) for name in _modules(node))
     for scope in (tree, *functions):
         mass.names.update(name.strip("_") for name in _names(scope))
     for function in functions:
         mass.function_lines.append((function.end_lineno or function.lineno) - function.lineno + 1)
         is_private = function.name.startswith("_") and not function.name.startswith("__")
         mass.private_used_once += is_private and uses[function.name] == 1
+
+
+def _modules(node: ast.ImportFrom) -> set[str]:
+    """Return the modules that a statement imports from, for an application those behind its names."""
+    if node.module not in APPLICATIONS:
+        return {str(node.module)}
+    modules = {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name if name in UNITS else f"{node.module}.__init__" for name in modules}
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
