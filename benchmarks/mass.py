@@ -33,8 +33,9 @@ IRREGULAR = (
 UNITS = {
     f"{application}.{package}": f"{application}.{unit}"
     for application, unit, packages in (
-        ("environments", "shared", "errors wire conf features command_line invisible apps"),
-        ("environments", "shared", "database display files filtering templatetags"),
+        ("environments", "shared", "errors wire conf features command_line invisible apps quotas"),
+        ("environments", "shared", "limits fair_turns processes"),
+        ("environments", "shared", "database display files filtering schemas templatetags"),
         ("environments", "authoring", "__init__"),
         ("environments", "hosts", "service operator_secrets"),
         ("environments", "sandbox", "local_sandboxes"),

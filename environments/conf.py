@@ -16,9 +16,14 @@ from pathlib import Path
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from environments.local_sandboxes.service import SandboxSettings
-from environments.runtime.limits import NO_SETTINGS, Limits, LoadingSettings, WorkerSettings
-from environments.runtime.quotas import Quotas
+from environments.limits import (
+    NO_SETTINGS,
+    Limits,
+    LoadingSettings,
+    SandboxSettings,
+    WorkerSettings,
+)
+from environments.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
 IPV6_NETWORK_BITS = 64

@@ -45,12 +45,12 @@ from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
 from environments.models import Environment
 from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
+from environments.quotas import KeyUsage
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_class_fault, report_to
 from environments.runtime.fault_reports import FaultReports
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.opening_notes import OpeningNotes, read_openings
-from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.service import SessionService

@@ -29,7 +29,10 @@ LAYERS = {
 }
 """The rooms of each application by floor, lowest first."""
 
-UNDRAWN = {"errors", "features", "invisible", "wire", "command_line", "templatetags"}
+UNDRAWN = {
+    *("errors", "features", "invisible", "wire", "limits", "quotas", "command_line"),
+    *("fair_turns", "processes", "templatetags"),
+}
 """Rooms that the picture of docs/architecture.md leaves out."""
 
 FACES = {"agents", "admin", "management"}

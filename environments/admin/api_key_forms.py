@@ -18,7 +18,7 @@ from environments.access.privacy import viewer_of
 from environments.display.number_fields import NumberField, RowField, WholeNumberField
 from environments.keys.agent_key import ADMIN, CURATE, MONITOR, SCOPES, USUAL_SCOPES
 from environments.models import ApiKey, Environment
-from environments.runtime.quotas import DESCRIPTIONS, MAX_QUOTA
+from environments.quotas import DESCRIPTIONS, MAX_QUOTA
 
 MAX_DAYS = 3650
 

@@ -15,7 +15,7 @@ from environments.checking.local import LocalEnvironment
 from environments.checking.recordings import Recording
 from environments.checking.report import CheckReport
 from environments.errors import shorten
-from environments.sandbox.processes import with_descendants
+from environments.processes import with_descendants
 
 ADVICE = (
     "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."

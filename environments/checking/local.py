@@ -25,9 +25,9 @@ from environments.checking.checked_environment import (
     leave,
 )
 from environments.errors import EnvironmentFault, InvalidRequest, OrsError, shorten
+from environments.limits import Limits
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
-from environments.runtime.limits import Limits
 from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import Passing, UserCode

@@ -11,8 +11,8 @@ from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
+from environments.limits import Limits, WorkerSettings
 from environments.runtime.host import PlayedInstance, ignore_loss
-from environments.runtime.limits import Limits, WorkerSettings
 
 
 class CheckedWorkerInstance(WorkerInstance):

@@ -32,8 +32,8 @@ from environments.cluster.membership import (
 )
 from environments.database.worker_threads import until_there
 from environments.errors import SessionExists
+from environments.quotas import KeyUsage
 from environments.runtime.incident_reports import LeftBehind, read_left_behind
-from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest

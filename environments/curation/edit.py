@@ -16,8 +16,8 @@ from environments.curation.split_counts import in_splits, shares_of, still_serve
 from environments.curation.work import RecordedAction, change_of, recorded, staged
 from environments.database.jobs import Progress, silent
 from environments.models import SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
+from environments.models.task_hash import content_hash
 from environments.tasks.split_change import commit
-from environments.tasks.task_hash import content_hash
 from environments.tasks.task_places import splits_of
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from environments.authoring import task_schema
 from environments.curation.action import ActionProblem, InvalidSpec
 from environments.errors import shorten
 from environments.models import Environment
+from environments.tasks import task_schema
 from environments.tasks.stored_spec import Unfit, spec_text
 from environments.wire import RepeatedKey, distinct_members, json_problem
 

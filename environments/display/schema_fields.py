@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from environments.display.schema_references import References
 from environments.errors import shorten
+from environments.schemas.schema_references import References
 
 MAX_FIELDS = 60
 MAX_DEPTH = 3

@@ -25,9 +25,9 @@ from environments.hosts.remote_url import is_remote, parse
 from environments.hosts.repositories import repository_in, specifications_in
 from environments.hosts.repository_python import python_of
 from environments.hosts.worker_host import WorkerHost, is_isolated
+from environments.limits import Limits, LoadingSettings, WorkerSettings
 from environments.runtime.host import LocalHost, PlayedInstance
 from environments.runtime.incident_reports import IncidentReport
-from environments.runtime.limits import Limits, LoadingSettings, WorkerSettings
 from environments.runtime.threads import ThreadPool
 
 log = structlog.get_logger(__name__)

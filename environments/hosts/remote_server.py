@@ -19,7 +19,7 @@ from environments.hosts.connection_pool import ConnectionPool, OutboundExchange
 from environments.hosts.event_stream import EventParser, StreamEnd, StreamReader
 from environments.hosts.http_connection import ConnectionLost, HttpError, NotConnected, Silence
 from environments.hosts.remote_url import RemoteUrl
-from environments.runtime.limits import Limits
+from environments.limits import Limits
 from environments.wire import check_depth, value_json
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024

@@ -26,9 +26,9 @@ from environments.errors import WORKER_LOST, EnvironmentFault, InvalidIndex, Inv
 from environments.hosts.process_launcher import Launcher, LocalLauncher
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
+from environments.limits import Limits, WorkerSettings
 from environments.runtime.host import PlayedInstance, ignore_loss
 from environments.runtime.incident_reports import IncidentReport
-from environments.runtime.limits import Limits, WorkerSettings
 from environments.runtime.usercode import consume_exception
 
 log = structlog.get_logger(__name__)

@@ -15,9 +15,9 @@ from environments import wire
 from environments.errors import WORKER_LOST, EnvironmentFault
 from environments.hosts.worker_messages import packed, unpacked
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
+from environments.limits import Limits
 from environments.runtime.call_outcome import HARMLESS, CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
-from environments.runtime.limits import Limits
 from environments.runtime.usercode import consume_exception
 
 T = TypeVar("T")

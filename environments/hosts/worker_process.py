@@ -14,13 +14,13 @@ import structlog
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.other_interpreter_class import DescribedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
+from environments.fair_turns import KEY
 from environments.hosts.interpreter import WALL_TIMES
 from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
 from environments.hosts.process_launcher import Launcher, RunningProcess
 from environments.hosts.worker_messages import Message, MessagePipe
+from environments.limits import Limits, WorkerSettings
 from environments.runtime.crash_notes import CURRENT, CallNote, NotedCall
-from environments.runtime.limits import Limits, WorkerSettings
-from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 

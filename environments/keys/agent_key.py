@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from environments.errors import Forbidden
 from environments.models import Viewer
-from environments.runtime.quotas import KeyUsage
+from environments.quotas import KeyUsage
 
 PLAY, RECORD, READ, CURATE, ADMIN = "play", "record", "read", "curate", "admin"
 MONITOR, SECRETS = "monitor", "secrets"

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 
 from environments.display.terminal import TerminalCommand
-from environments.runtime.quotas import DESCRIPTIONS
+from environments.quotas import DESCRIPTIONS
 
 QUOTAS_HELP = "; ".join(f"{name}: {text}" for name, text in DESCRIPTIONS.items())
 

@@ -33,7 +33,7 @@ from environments.keys.agent_key import (
 from environments.keys.stored_keys import hash_key, status_of
 from environments.keys.wrong_keys import WrongKeys
 from environments.models import ApiKey
-from environments.runtime.quotas import KeyUsage, Quotas
+from environments.quotas import KeyUsage, Quotas
 
 REFRESH_SECONDS = 0.5
 MAX_UNREAD_SECONDS = 10.0

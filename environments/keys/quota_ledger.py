@@ -22,7 +22,7 @@ from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.shared_quotas import SharedQuotas
 from environments.models import RecordedBytes
-from environments.runtime.quotas import DAY_SECONDS, NO_LIMIT, KeyUsage
+from environments.quotas import DAY_SECONDS, NO_LIMIT, KeyUsage
 
 TICK_SECONDS = 1.0
 MAX_WRITE_SECONDS = 2.0

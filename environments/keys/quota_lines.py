@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from environments import conf
-from environments.runtime.quotas import DESCRIPTIONS, KeyUsage, Quotas
+from environments.quotas import DESCRIPTIONS, KeyUsage, Quotas
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from environments.runtime.quotas import NO_LIMIT, KeyUsage
+from environments.quotas import NO_LIMIT, KeyUsage
 
 KEYS_IN_TEXT = 8
 """Their labels have at most 200 characters, so a text has less than 7,000 bytes."""

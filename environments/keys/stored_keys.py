@@ -20,7 +20,7 @@ from environments.display.visible import visible
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES
 from environments.models import ApiKey
-from environments.runtime.quotas import DESCRIPTIONS, MAX_QUOTA
+from environments.quotas import DESCRIPTIONS, MAX_QUOTA
 
 PREFIX = "orsweb_"
 """Start of every key, by which people and scanners of repositories recognise one."""

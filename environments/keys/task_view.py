@@ -17,19 +17,20 @@ from typing import Any
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 from environments.errors import InvalidRequest, shorten
+from environments.models.task_hash import content_hash
 from environments.wire import value_json
 
 REFERENCE = "orsweb_task"
 """Member of a listed task that holds the reference to it."""
 
 
-def public_hash(content_hash: str) -> str:
+def public_hash(task_hash: str) -> str:
     """Return a hash that identifies a task on this server, made with the server's secret.
 
     Somebody who sees the rest of a task could find a short answer by trying all answers against the
     task's own hash.
     """
-    return salted_hmac("orsweb.task", content_hash, algorithm="sha256").hexdigest()
+    return salted_hmac("orsweb.task", task_hash, algorithm="sha256").hexdigest()
 
 
 def visible_spec(spec: str, hidden_fields: frozenset[str] | None, *, is_sealed: bool) -> str:
@@ -74,10 +75,15 @@ class TaskReference:
             )
         return cls(value["split"], value["index"], value["hash"])
 
-    def check(self, content_hash: str) -> None:
+    @classmethod
+    def to(cls, split: str, index: int, spec: str) -> TaskReference:
+        """Return the reference to a task with this JSON."""
+        return cls(split, index, public_hash(content_hash(spec)))
+
+    def check(self, spec: str) -> None:
         """Check that the task at this place is still the one that was listed. Raises:
         InvalidRequest."""
-        if not constant_time_compare(self.hash, public_hash(content_hash)):
+        if not constant_time_compare(self.hash, public_hash(content_hash(spec))):
             raise InvalidRequest(
                 f"Split {self.split!r} has another task at index {self.index} than the one that "
                 "was listed; list its tasks again"

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from environments import processes
 from environments.errors import OrsError
 from environments.local_sandboxes.images import SandboxPlan
-from environments.sandbox import bubblewrap, processes
+from environments.sandbox import bubblewrap
 
 _READ_ONLY = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix")
 """Entries of an image's root that are mounted. All others are copied, so that commands can write

@@ -10,10 +10,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from environments.errors import Unhostable
+from environments.limits import SandboxSettings
 from environments.sandbox.bubblewrap import unavailable
 
 END_SECONDS = 5.0
@@ -24,18 +23,6 @@ KEY_SECRETS = ("api_key", "OPENREWARD_API_KEY")
 session."""
 
 _token = ""  # nosec B105 # none yet
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxSettings:
-    """What the operator allows."""
-
-    directory: Path
-    """Directory with images and files; see `images.py`."""
-    max_gb: float
-    """Largest memory of a sandbox."""
-    most: int
-    """Number of sandboxes at the same time."""
 
 
 def local_secrets() -> dict[str, str]:

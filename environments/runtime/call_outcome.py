@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault, shorten
-from environments.runtime.limits import ReturnErrors
+from environments.limits import ReturnErrors
 from environments.runtime.records import Cause, StepStatus, StepTaken
 from environments.wire import value_json
 

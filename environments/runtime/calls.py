@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from environments.errors import InvalidRequest
+from environments.limits import ReturnErrors
 from environments.runtime.call_outcome import CallOutcome, CallResult, result_of
 from environments.runtime.crash_notes import CallNote, NotedCall, hash_of
-from environments.runtime.limits import ReturnErrors
 from environments.runtime.records import RecalledCall
 from environments.wire import JSONObject, value_json
 

@@ -19,9 +19,9 @@ from environments.authoring.hosted_environment import EnvironmentTasks
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
 from environments.errors import UnknownEnvironment
+from environments.limits import Limits
 from environments.runtime.call_outcome import CallOutcome
 from environments.runtime.instance import Instance
-from environments.runtime.limits import Limits
 from environments.runtime.saving_instance import SavingInstance
 from environments.runtime.switch_interval import SwitchInterval
 from environments.runtime.threads import ThreadPool

@@ -26,6 +26,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
+from environments.limits import Limits
 from environments.runtime.call_outcome import (
     NO_NUMBER,
     CallOutcome,
@@ -34,7 +35,6 @@ from environments.runtime.call_outcome import (
     refused,
     refused_after_end,
 )
-from environments.runtime.limits import Limits
 from environments.runtime.tool_queue import ToolQueue
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 

@@ -95,7 +95,7 @@ class EpisodeStarted:
     is_sent: bool = False
     """Whether the task was sent by its content by somebody who may not read all of the
     environment's tasks. It is then another task than one of a split with the same content
-    (`environments/tasks/task_hash.py`)."""
+    (`environments/models/task_hash.py`)."""
     survival: Survival = None
     sealed: bytes = b""
     """The secrets of the session, encrypted; empty unless it goes on with them."""

@@ -21,6 +21,8 @@ from environments import wire
 from environments.authoring.registry import Registry
 from environments.database.storable import storable
 from environments.errors import Draining, SessionNotFound, Unsupported
+from environments.limits import Limits
+from environments.quotas import KeyUsage
 from environments.runtime.calls import (
     Call,
     LingeringCalls,
@@ -31,10 +33,8 @@ from environments.runtime.calls import (
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
-from environments.runtime.limits import Limits
 from environments.runtime.operator_secrets import SecretsSource
 from environments.runtime.play_counts import PlayLoad
-from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import (
     Hidden,
     OpenEpisode,

@@ -32,12 +32,13 @@ from environments.errors import (
     SessionStarting,
     TooManySessions,
 )
+from environments.fair_turns import KEY
+from environments.limits import Limits
 from environments.runtime.call_outcome import CUT, result_of
 from environments.runtime.calls import Call
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
-from environments.runtime.limits import Limits
 from environments.runtime.operator_secrets import SecretsSource, is_played_by, with_secrets
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Cause, Record, RecordedPast, Row, TaskSource
@@ -57,7 +58,6 @@ from environments.runtime.session_states import (
     ended_by,
 )
 from environments.runtime.session_table import SessionTable
-from environments.sandbox.fair_turns import KEY
 
 
 class SessionLife:

@@ -8,7 +8,7 @@ from typing import Any
 
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import InvalidRequest
-from environments.runtime.quotas import KeyUsage
+from environments.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, Player, RunInfo, Survival
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, mask_of
 from environments.runtime.secrets_vault import SecretsVault

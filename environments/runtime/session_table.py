@@ -7,9 +7,9 @@ from typing import Literal
 
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import Draining, SessionExists, SessionNotFound, TooManySessions
-from environments.runtime.limits import Limits
+from environments.limits import Limits
+from environments.quotas import Places
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.quotas import Places
 from environments.runtime.records import SessionPlaces
 from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.session import Session

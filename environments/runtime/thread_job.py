@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from environments.fair_turns import KEY
 from environments.runtime.crash_notes import CURRENT
-from environments.sandbox.fair_turns import KEY
 
 
 class ThreadJob:

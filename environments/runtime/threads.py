@@ -1,5 +1,5 @@
 """The threads that run plain (non-async) code of environments. Slow code of one session cannot
-exhaust them: when all are busy, API keys take turns (`environments/sandbox/fair_turns.py`).
+exhaust them: when all are busy, API keys take turns (`environments/fair_turns.py`).
 
 `ThreadPool` grows slowly and retires idle threads; it also lends a `SessionThread` to each instance
 that needs one. Both run `ThreadJob`s and deliver their results on the event loop, which does all
@@ -17,9 +17,9 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from environments.fair_turns import RoundRobin
 from environments.runtime.session_thread import MainThread, SessionThread
 from environments.runtime.thread_job import ThreadJob
-from environments.sandbox.fair_turns import RoundRobin
 
 START_THREADS = 16
 """Threads up to this number start at once when needed; further ones when work has waited for two

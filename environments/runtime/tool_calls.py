@@ -14,6 +14,7 @@ import structlog
 
 from environments import wire
 from environments.errors import EnvironmentFault, OrsError, OverQuota, SessionDeleted
+from environments.fair_turns import KEY
 from environments.runtime.call_outcome import (
     CUT,
     QUOTA,
@@ -31,7 +32,6 @@ from environments.runtime.records import GOES_ON, Record, Row, StepTaken
 from environments.runtime.session import Session
 from environments.runtime.session_life import SessionLife
 from environments.runtime.session_states import READY, Over, ended_by
-from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 

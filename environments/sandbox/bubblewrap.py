@@ -32,9 +32,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from environments import processes
 from environments.errors import OrsError
-from environments.sandbox import processes, system_calls
-from environments.sandbox.fair_turns import KEY, FairTurns, Place
+from environments.fair_turns import KEY, FairTurns, Place
+from environments.sandbox import system_calls
 from environments.sandbox.pipes import Pipes
 
 TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/share")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from typing import Any
 
 from environments.display.text_comparison import as_read, as_same, question_of
-from environments.tasks.task_hash import content_hash
+from environments.models.task_hash import content_hash
 
 MIN_TEXT_CHARACTERS = 12
 """Where a question has a value as long as this, what is left of it must have one, too: a level

@@ -22,7 +22,6 @@ import structlog
 from django.db import DatabaseError, transaction
 
 from environments import conf
-from environments.authoring import task_schema
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
@@ -33,9 +32,11 @@ from environments.database.write_pauses import rows_at_once, write_alone
 from environments.errors import EnvironmentFault, InvalidIndex, Unhostable, shorten
 from environments.models import Environment, Split, SyncConflict
 from environments.models.folding import fold_json
+from environments.models.task_hash import content_hash
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
+from environments.tasks import task_schema
 from environments.tasks.fixed_tasks import (
     forget_code,
     known_lists,
@@ -54,7 +55,6 @@ from environments.tasks.sync_merge import (
     unmark_dropped,
 )
 from environments.tasks.sync_report import SplitSync, SyncReport, UnlistableTasks
-from environments.tasks.task_hash import content_hash
 
 BATCH_TASKS = 1000
 BYTES_OF_TASK = 2048

@@ -29,9 +29,9 @@ from environments.access.local_operator import OPERATOR
 from environments.access.logins import rights_of
 from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import viewer_of
-from environments.agents.http.view import authentication_error
 from environments.errors import KeyRefused
 from environments.keys.agent_key import EVERYBODY, AgentKey, sent_key
+from environments.keys.authentication_error import authentication_error
 from environments.keys.keyring import ring
 from environments.models import Viewer
 from episodes.visibility import TaskGuard, key_of_person

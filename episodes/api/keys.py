@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from environments.keys.agent_key import SCOPES, AgentKey
 from environments.keys.quota_lines import quota_lines
 from environments.models import ApiKey
-from environments.runtime.quotas import DESCRIPTIONS
+from environments.quotas import DESCRIPTIONS
 from episodes.api.base import ApiView
 from episodes.api.openapi import documented
 

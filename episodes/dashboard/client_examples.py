@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from environments.checking.input_texts import Seen
-from environments.checking.inputs import Inputs, Unproducible
 from environments.display import parts
 from environments.display.parts import ToolPart, read_json
 from environments.models import Environment
+from environments.schemas.input_texts import Seen
+from environments.schemas.inputs import Inputs, Unproducible
 from environments.service import service_or_none
 
 MAX_TRIES = 20

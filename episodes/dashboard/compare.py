@@ -125,8 +125,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
     curves = replace(curves, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revisions, split)
-    tasks = visible_tasks([pair.task for pair in pairing.tasks], viewer)
-    names = task_names(list(tasks))
+    lines = task_lines([pair.task for pair in pairing.tasks], viewer)
     drawing = curve_charts(curves, MIN_BLOCKS)
     context = panel_of(request, drawing) | {
         "runs": runs,
@@ -140,12 +139,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "are_together": curves.are_together,
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
-        "rows": [
-            (pair, names[pair.task], task_line(task.environment, task.spec), task)
-            for pair in pairing.tasks
-            if (task := tasks.get(pair.task))
-        ],
-        "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
+        "rows": [(pair, *lines[pair.task]) for pair in pairing.tasks if pair.task in lines],
+        "has_several_environments": len({task.environment_id for *_, task in lines.values()}) > 1,
         **definitions_context(pairing.definition, curves.definition, drawing.environment),
         "curve_query": curves.to_query(),
     }
@@ -171,9 +166,14 @@ def _splits(
     return every, common_split(of_runs) or of_runs[0][0]
 
 
-def visible_tasks(ids: list[int], viewer: Viewer) -> dict[int, Task]:
-    """Return those of the tasks that exist for the person, with their environments."""
-    return Task.objects.seen_by(viewer).select_related("environment").in_bulk(ids)
+def task_lines(ids: list[int], viewer: Viewer) -> dict[int, tuple[str, str, Task]]:
+    """Return those of the tasks that exist for the person, each as its name, its line in lists and
+    its row."""
+    tasks = Task.objects.seen_by(viewer).select_related("environment").in_bulk(ids)
+    names = task_names(list(tasks))
+    return {
+        pk: (names[pk], task_line(task.environment, task.spec), task) for pk, task in tasks.items()
+    }
 
 
 def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from environments.display.visible import visible
+from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import WholeRange
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
 from episodes.analytics.curve_series import ChartSeries, ComponentLine, CurveCharts
 from episodes.analytics.figure_menu import BY_DEFINITION, UNITS, Figure
 from episodes.analytics.smoothing import Smoothing
-from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
+from episodes.transfer.figure_headers import COVERAGE_COLUMNS, coverage_values
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "return": ("mean", "p10", "p90"),

@@ -29,7 +29,7 @@ from episodes.dashboard.curve_chart import charts_of, csv_of
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.filtering.names import models, runs
 from episodes.models import Run
-from episodes.transfer.csv_lines import coverage_header, definition_header
+from episodes.transfer.figure_headers import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
 MAX_CHOICES = 50

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
+from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import chosen, given
@@ -22,11 +23,10 @@ from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.models import Run
-from episodes.transfer.csv_lines import (
+from episodes.transfer.figure_headers import (
     COVERAGE_COLUMNS,
     coverage_header,
     coverage_values,
-    csv_line,
     definition_header,
 )
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from environments.authoring.callable_tools import callable_name
-from environments.authoring.object_schemas import object_schema
 from environments.display.images import image_problem
+from environments.schemas.callable_tools import callable_name
+from environments.schemas.object_schemas import object_schema
 
 Format = Literal["openai", "anthropic", "google"]
 Object = dict[str, Any]

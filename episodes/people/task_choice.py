@@ -16,10 +16,10 @@ from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.filtering.addresses import FLAG
 from environments.models import Environment, Split, Task, Viewer
+from environments.models.task_hash import is_sent_task
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service, hidden_fields
 from environments.tasks.split_indexes import served
-from environments.tasks.task_hash import is_sent_task
 from environments.wire import json_problem, parsed_json
 from episodes.models import Invite, Play
 from episodes.people.forms.values import kind_name, preview

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 
 from environments import models
 from environments.agents.http.response import Response, json_response
-from environments.authoring.hosted_environment import HostedEnvironment
 from environments.keys.agent_key import READ
 from environments.models.folding import fold
-from environments.service import get_record
 from episodes.platform_api.platform_view import PlatformView
 from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
 
@@ -25,9 +23,9 @@ class OfEnvironment(PlatformView):
     scopes: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def environment(self) -> HostedEnvironment:
-        """The environment. Raises: UnknownEnvironment, Forbidden."""
-        return self.find_environment(self.arguments["name"])
+    def name(self) -> str:
+        """The environment's name. Raises: UnknownEnvironment, Forbidden."""
+        return self.find_environment(self.arguments["name"]).name
 
 
 class PlatformEnvironments(PlatformView):
@@ -43,7 +41,7 @@ class PlatformEnvironments(PlatformView):
         if search := fold(self.query.get("search", "")):
             names = [name for name in names if search in fold(name)]
         page = names[self.page(100)]
-        rows = await get_record().read(_rows, page)
+        rows = await self.record.read(_rows, page)
         environments = [_described(name, self.namespace, rows.get(name, {})) for name in page]
         return json_response({"environments": environments, "total": len(names)})
 
@@ -52,8 +50,8 @@ class PlatformEnvironment(OfEnvironment):
     """GET /v1/environments/{owner}/{name}: one hosted environment."""
 
     async def get(self) -> Response:
-        name = self.environment.name
-        rows = await get_record().read(_rows, [name])
+        name = self.name
+        rows = await self.record.read(_rows, [name])
         owner = self.arguments.get("owner_name", self.namespace)
         return json_response(_described(name, owner, rows.get(name, {})))
 
@@ -72,7 +70,7 @@ class RequiredSecrets(OfEnvironment):
     one."""
 
     async def get(self) -> Response:
-        names = self.environment.declared("required_secrets", ())
+        names = self.find_environment(self.arguments["name"]).declared("required_secrets", ())
         is_list = isinstance(names, list | tuple | set | frozenset)
         return json_response({"secrets": [str(name) for name in names] if is_list else []})
 
@@ -84,7 +82,7 @@ class TaskDifficulty(OfEnvironment):
 
     async def get(self) -> Response:
         query = DifficultyQuery(
-            environment=self.environment.name,
+            environment=self.name,
             viewer=self.key.viewer,
             variant=self.query.get("variant"),
             split=self.query.get("split"),
@@ -93,7 +91,7 @@ class TaskDifficulty(OfEnvironment):
             max_model_params=self.number("max_model_params"),
             training_stage=self.query.get("training_stage"),
         )
-        return json_response({"tasks": await get_record().read(difficulties, query)})
+        return json_response({"tasks": await self.record.read(difficulties, query)})
 
 
 def _rows(names: list[str]) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,6 @@ from environments import security_log
 from environments.agents.http.response import JSON_HEADERS, Response, json_response
 from environments.keys.agent_key import RECORD, sent_key
 from environments.security_log.event import UPLOADS_REFUSED
-from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.platform_view import PlatformView, failure
 from episodes.uploads.events import ReadEvents, read_events
@@ -54,7 +53,7 @@ class RolloutsView(PlatformView):
             _pending_bytes -= size
             raise
         self.key.usage.record(size, time.time())
-        if not await _is_stored(events, size):
+        if not await _is_stored(self.record, events, size):
             return failure(503, "The database did not store this in time; try again.", RETRY)
         return _answer(events, self.owner)
 
@@ -80,7 +79,7 @@ class RolloutsView(PlatformView):
                 self.key.check_environment(start.environment_name)
 
 
-async def _is_stored(events: ReadEvents, size: int) -> bool:
+async def _is_stored(record: Any, events: ReadEvents, size: int) -> bool:
     """Queue the events and return whether they were committed in time. Releases `size` pending
     bytes once they are."""
     commit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,7 +95,7 @@ async def _is_stored(events: ReadEvents, size: int) -> bool:
                 commit.set_result(None)
 
     for chunk in events.chunks:
-        get_record().upload(chunk, release)
+        record.upload(chunk, release)
     if not events.chunks:
         release()
     try:

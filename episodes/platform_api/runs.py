@@ -16,7 +16,6 @@ from environments.database.folding import holding
 from environments.database.storable import id_in, storable
 from environments.errors import OrsError
 from environments.models import Viewer
-from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import own_records
 from episodes.platform_api.platform_view import PlatformView, failure
@@ -39,7 +38,7 @@ class RunListing(PlatformView):
 
     async def get(self) -> Response:
         search = self.query.get("search", "")
-        return json_response(await get_record().read(_runs, self.key.viewer, search, self.page(50)))
+        return json_response(await self.record.read(_runs, self.key.viewer, search, self.page(50)))
 
 
 class RunDescription(PlatformView):
@@ -53,7 +52,7 @@ class RunDescription(PlatformView):
     async def of_run(self, read: Any, *arguments: slice) -> Response:
         try:
             return json_response(
-                await get_record().read(read, self.key.viewer, self.arguments["run"], *arguments)
+                await self.record.read(read, self.key.viewer, self.arguments["run"], *arguments)
             )
         except NoSuchRun as error:
             return failure(404, str(error))

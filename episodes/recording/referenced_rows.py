@@ -18,14 +18,13 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from environments.authoring.hosted_environment import ClassRevision
 from environments.database.bulk_writer import BulkWriter
 from environments.database.json_rows import rows_among
 from environments.database.storable import storable
 from environments.models import Environment, Split, Task
 from environments.models.folding import fold_json
+from environments.models.task_hash import hash_of_spec
 from environments.runtime.records import EpisodeStarted
-from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision
 from episodes.rollups.progress import last_end
 from episodes.runs.change_counter import changes
@@ -177,7 +176,7 @@ class KnownRows:
         if run is not None:
             step = run.step if step is None else step
             model = model or (run.model if run.is_described else "")
-        revision = None if row.revision is None else self._revision(key[0], row.revision, row)
+        revision = self._revision(key[0], row)
         run_id = run.id if run else None
         return Ids(
             key[0], self._split(row.split, key), self._tasks[key], revision, run_id, step, model
@@ -218,9 +217,11 @@ class KnownRows:
                 self._splits[environment, name] = split
         return split
 
-    def _revision(self, environment: int, revision: ClassRevision, row: EpisodeStarted) -> int:
-        """Return the row of the revision, which is created unless it is the environment's latest
-        one."""
+    def _revision(self, environment: int, row: EpisodeStarted) -> int | None:
+        """Return the row of the episode's revision, which is created unless it is the environment's
+        latest one; None if the episode has none."""
+        if (revision := row.revision) is None:
+            return None
         revision_id = self._revisions.get((environment, revision.digest))
         if revision_id is None:
             latest = (

@@ -23,8 +23,8 @@ from environments.database.write_pauses import give_way
 from environments.errors import OrsError
 from environments.models import Task
 from environments.models.folding import fold_json
+from environments.models.task_hash import hash_of_spec, is_sent_task
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask
-from environments.tasks.task_hash import hash_of_spec, is_sent_task
 from environments.tasks.task_places import batched
 from episodes.models import (
     Blob,

@@ -14,18 +14,16 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
+from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, chosen, given, words
-from environments.service import task_line
-from environments.tasks.task_facts import task_names
-from episodes.dashboard.compare import visible_tasks
+from episodes.dashboard.compare import task_lines
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.results import BY
 from episodes.suites.scores import shares_of
 from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
 from episodes.suites.versions import definition_of_member, version_named
-from episodes.transfer.csv_lines import csv_line
 
 MAX_TASKS = 50
 MAX_SUITES = 200
@@ -111,18 +109,13 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     first, second = (given(request.GET, place, words) or "" for place in ("first", "second"))
     viewer = viewer_of(request.user)
     comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
-    tasks = visible_tasks([pair.task for pair in comparison.tasks], viewer)
-    names = task_names(list(tasks))
+    lines = task_lines([pair.task for pair in comparison.tasks], viewer)
     context = {
         "version": version,
         "by": by,
         "comparison": comparison,
         "players": rows_by_name(version, by, comparison.names),
-        "rows": [
-            (pair, names[task.pk], task_line(task.environment, task.spec))
-            for pair in comparison.tasks
-            if (task := tasks.get(pair.task))
-        ],
+        "rows": [(pair, *lines[pair.task]) for pair in comparison.tasks if pair.task in lines],
     }
     return render(request, "suites/suite_compare.html", context)
 

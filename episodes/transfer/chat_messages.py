@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from environments.authoring.object_schemas import object_schema
 from environments.database.storable import MAX_BIGINT
 from environments.display.images import image_problem
 from environments.display.parts import read_json
+from environments.schemas.object_schemas import object_schema
 from episodes.transfer.export_source import ExportedStep
 from episodes.transfer.training_options import TrainingOptions
 

@@ -24,9 +24,9 @@ from pydantic import (
 from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
 from environments.files.rows import BadRow
+from environments.models.task_hash import hash_of_spec
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import Return
-from environments.tasks.task_hash import hash_of_spec
 from environments.wire import RepeatedKey, json_problem
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.models.rollouts import RESPONSE_KINDS

@@ -11,23 +11,17 @@ its place.
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import structlog
 from django.db.models import QuerySet
 
-from environments import conf
 from environments.display.parts import read_json
 from environments.errors import OrsError
-from environments.hosts.loading import EveryHost, load
 from environments.models import Task
-from environments.runtime.task_trial import try_out
-from environments.runtime.threads import ThreadPool
-from environments.service import service_or_none, try_out_spec
 from episodes.models import Episode
+from episodes.transcript.hosted_prompts import prompt_of_service
 from episodes.transfer.export_source import Blobs, Recorded
 
 Column = Literal["prompt", "tools"]
@@ -35,7 +29,6 @@ Ask = Callable[[str, str], str]
 """Takes the name of an environment and the JSON text of a task; returns the prompt as JSON, empty
 if there is none."""
 
-MAX_TRIAL_SECONDS = 10.0
 MAX_TRIALS = 2_000
 """Tasks of one file that are asked for their prompt, because each trial may take as long as an
 agent's session."""
@@ -67,7 +60,7 @@ class PromptSources:
         service.
         """
         self._readable = Episode.objects.all() if readable is None else readable
-        self._ask = ask or _ask_service
+        self._ask = ask or prompt_of_service
         self._blobs = Blobs()
         self._by_task = dict[tuple[Column, int], Sourced]()
         self._by_environment = dict[str, Sourced]()
@@ -135,43 +128,3 @@ class PromptSources:
             return Sourced(prompt, "hosted environment")
         self._failures[environment] = self._failures.get(environment, 0) + 1
         return NOTHING
-
-
-def _ask_service(environment: str, spec: str) -> str:
-    if service_or_none() is None:
-        return ""
-    return try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json
-
-
-class HostedPrompts:
-    """Asks classes that this process hosts for the prompts of tasks, for commands, which have no
-    service.
-
-    The classes are those of the settings, as in `sync_environments`. They are loaded when the first
-    prompt is needed.
-    """
-
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
-        self._pool: ThreadPool | None = None
-        self._host: EveryHost | None = None
-
-    def __call__(self, environment: str, spec: str) -> str:
-        """Return the prompt of a task as JSON, empty if it has none. Raises: OrsError,
-        ValueError."""
-        return self._runner.run(self._prompt(environment, json.loads(spec)))
-
-    def close(self) -> None:
-        """End the threads of the classes' code, and connections to other servers."""
-        if self._host:
-            self._runner.run(self._host.close())
-        if self._pool:
-            self._pool.close()
-        self._runner.close()
-
-    async def _prompt(self, environment: str, spec: Any) -> str:
-        if self._host is None:
-            registry = load(conf.specifications(), conf.loading())
-            self._pool = self._pool or ThreadPool()
-            self._host = EveryHost(registry, self._pool, conf.limits())
-        return (await try_out(self._host, environment, spec, MAX_TRIAL_SECONDS)).prompt_json

@@ -15,11 +15,12 @@ from typing import Any
 from environments import conf
 from environments.agents.http.peer_exchange import PeerConnections
 from environments.agents.http.response import JSON_HEADERS, Response
-from environments.agents.http.view import ANYBODY, ProtocolView, authentication_error
+from environments.agents.http.view import ANYBODY, ProtocolView
 from environments.cluster.membership import Membership, Peer
 from environments.errors import KeyRefused
 from environments.hosts.http_connection import HttpError
 from environments.keys.agent_key import MONITOR, sent_key
+from environments.keys.authentication_error import authentication_error
 from environments.keys.keyring import ring
 from environments.service import ownership_or_none
 from environments.wire import value_json

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import environments
 from environments.errors import OF_A_LIBRARY
-from environments.sandbox.processes import with_descendants
+from environments.processes import with_descendants
 from environments.tasks.sync import Begin
 from orsweb.server.thread_stacks import ThreadStack, stacks_in
 from orsweb.server.watchdog import describe

@@ -20,7 +20,7 @@ from environments.errors import EnvironmentFault, Unhostable
 from environments.hosts import ray_launcher, worker_host
 from environments.hosts.ray_launcher import RayLauncher
 from environments.hosts.worker_host import WorkerHost
-from environments.runtime.limits import Limits, WorkerSettings
+from environments.limits import Limits, WorkerSettings
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer

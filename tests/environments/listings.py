@@ -10,8 +10,8 @@ from typing import Any
 from environments import Environment, TextBlock, ToolOutput, tool
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
+from environments.limits import Limits
 from environments.runtime.host import LocalHost
-from environments.runtime.limits import Limits
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
 from environments.tasks.sync import sync, sync_environment

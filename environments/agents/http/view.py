@@ -19,12 +19,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import (
-    APIException,
-    AuthenticationFailed,
-    ErrorDetail,
     MethodNotAllowed,
     NotFound,
-    Throttled,
     UnsupportedMediaType,
 )
 from rest_framework.views import APIView
@@ -50,9 +46,10 @@ from environments.errors import (
     UnknownEnvironment,
 )
 from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
+from environments.keys.authentication_error import authentication_error
 from environments.keys.keyring import ring
 from environments.runtime.service import SessionService
-from environments.service import open_service, service_or_none
+from environments.service import get_record, open_service, service_or_none
 from environments.wire import json_problem, may_be_infinite, parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -79,15 +76,6 @@ class KeyAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Any) -> str:
         return "X-API-Key"
-
-
-def authentication_error(refusal: KeyRefused) -> APIException:
-    """Return DRF's exception for a refused key."""
-    if not refusal.wait_seconds:
-        return AuthenticationFailed(str(refusal))
-    error = Throttled(refusal.wait_seconds)
-    error.detail = ErrorDetail(str(refusal))  # without the sentence that DRF adds
-    return error
 
 
 ANYBODY = (
@@ -202,6 +190,11 @@ class ProtocolView(APIView):
         if environment is None or environment.name in self.key.hidden:
             raise UnknownEnvironment(name, self.key.among(self.service.registry.names))
         return environment
+
+    @property
+    def record(self) -> Any:
+        """The open record, for views of the application that defines it."""
+        return get_record()
 
     @property
     def hosted(self) -> HostedEnvironment:

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from environments.authoring.callable_tools import callable_name
-from environments.authoring.object_schemas import NO_PARAMETERS, object_schema
 from environments.display.images import image_problem
+from environments.schemas.callable_tools import callable_name
+from environments.schemas.object_schemas import NO_PARAMETERS, object_schema
 
 Json = dict[str, Any]
 

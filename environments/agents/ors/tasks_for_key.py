@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.keys.agent_key import CURATE, AgentKey
-from environments.keys.task_view import TaskReference, public_hash, visible_spec
+from environments.keys.task_view import TaskReference, visible_spec
 from environments.runtime.records import TaskSource
 from environments.runtime.session_request import SessionRequest
-from environments.tasks.task_hash import content_hash
 
 Chunks = AsyncIterator[Sequence[str]]
 
@@ -85,7 +84,7 @@ class ListedTasksOfKey:
         spec = text
         if not self.is_readable:
             spec = visible_spec(text, self.environment.hidden_fields, is_sealed=self.is_sealed)
-        return TaskReference(self.split, index, public_hash(content_hash(text))).added_to(spec)
+        return TaskReference.to(self.split, index, text).added_to(spec)
 
 
 async def may_read_all(key: AgentKey, environment: HostedEnvironment, source: TaskSource) -> bool:
@@ -117,5 +116,5 @@ async def resolved(
         return replace(request, is_sent=True)
     key.check_split(reference.split)
     spec = await source.get(request.environment, reference.split, reference.index)
-    reference.check(content_hash(spec))
+    reference.check(spec)
     return replace(request, spec=None, split=reference.split, index=reference.index)

@@ -30,9 +30,9 @@ from environments.checking.checked_environment import (
 )
 from environments.checking.local import LocalEnvironment
 from environments.errors import EnvironmentFault, describe
+from environments.processes import end_descendants
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
-from environments.sandbox.processes import end_descendants
 
 if TYPE_CHECKING:  # it imports a third of what such a process would take to start
     from environments.checking.check_state import CheckState

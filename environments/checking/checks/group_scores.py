@@ -7,8 +7,8 @@ import math
 
 from environments.checking.check_state import CheckState
 from environments.checking.checked_environment import Broken, closing
-from environments.checking.inputs import FINAL_MESSAGE
 from environments.database.storable import double_of
+from environments.schemas.inputs import FINAL_MESSAGE
 
 
 async def check_scoring(state: CheckState) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from environments.checking.check_state import CheckState
 from environments.checking.checked_environment import Broken, RequestRefused, closing
 from environments.errors import shorten
-from environments.sandbox.processes import end_descendants, with_descendants
+from environments.processes import end_descendants, with_descendants
 
 PROCESSES, THREADS = "no process left", "no thread left"
 OURS = frozenset({"environment", "session", "checks"})

@@ -22,9 +22,9 @@ from environments.checking.checked_environment import (
     closing,
 )
 from environments.checking.checks.trials import declares, oracle_episode, played
-from environments.checking.input_texts import Seen
-from environments.checking.inputs import Inputs, Unproducible, choices
 from environments.errors import shorten
+from environments.schemas.input_texts import Seen
+from environments.schemas.inputs import Inputs, Unproducible, choices
 from environments.wire import value_json
 
 MAX_SHOWN_CHARACTERS = 120

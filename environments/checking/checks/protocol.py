@@ -8,8 +8,8 @@ from typing import Any
 
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, RequestRefused
-from environments.checking.inputs import Inputs, Unproducible
 from environments.checking.remote import RemoteEnvironment, RemoteSeat, new_name
+from environments.schemas.inputs import Inputs, Unproducible
 
 _TOOL_KEYS = {"name", "description", "input_schema"}
 _OUTPUT_KEYS = {"blocks", "metadata", "reward", "finished"}

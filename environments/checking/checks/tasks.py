@@ -206,7 +206,7 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
 
 
 def _check_schema(state: CheckState) -> None:
-    from environments.authoring import task_schema
+    from environments.tasks import task_schema
 
     schema = task_schema.schema_json(state.local.hosted) if state.local else ""
     if not schema:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from environments.authoring.callable_tools import uncallable_names
-from environments.authoring.object_schemas import is_of_objects, unsent_schemas
 from environments.checking.check_state import CheckState, canonical
-from environments.checking.inputs import Inputs, Unproducible
+from environments.schemas.callable_tools import uncallable_names
+from environments.schemas.inputs import Inputs, Unproducible
+from environments.schemas.object_schemas import is_of_objects, unsent_schemas
 from environments.wire import ListToolsOutput
 
 

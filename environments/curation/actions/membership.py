@@ -32,9 +32,9 @@ from environments.curation.work import RecordedAction, change_of
 from environments.database.json_rows import among
 from environments.display.number_fields import RowField
 from environments.models import Environment, Split, Task, Viewer
+from environments.models.task_hash import is_sent_task
 from environments.tasks.split_change import BATCH, SplitChange
 from environments.tasks.split_errors import FrozenSplit
-from environments.tasks.task_hash import is_sent_task
 from environments.tasks.task_places import FormerPlace
 
 

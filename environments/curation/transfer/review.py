@@ -16,7 +16,6 @@ from typing import Literal
 
 from django.db.models import Exists, F, OuterRef
 
-from environments.authoring import task_schema
 from environments.curation.transfer.columns import Labels, separated
 from environments.curation.transfer.report import TaskImportReport
 from environments.curation.transfer.scratch_database import Scratch
@@ -24,6 +23,7 @@ from environments.curation.transfer.target import ImportTarget
 from environments.database.json_rows import among, rows_among
 from environments.files.rows import BadRow, FileRow, Refusal
 from environments.models import SplitEntry, Task, seen_at
+from environments.tasks import task_schema
 from environments.tasks.new_versions import KnownQuestions, Question, apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
 from environments.tasks.successors import is_superseded, successors, successors_of
@@ -46,7 +46,7 @@ class FileTask:
     text: str
     """The spec as it would be stored."""
     hash: str
-    """The identity of the content: `environments.tasks.task_hash.content_hash` of the text."""
+    """The identity of the content: `environments.models.task_hash.content_hash` of the text."""
     labels: Labels
 
     @property

@@ -21,9 +21,10 @@ from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
+from episodes.transcript.hosted_prompts import HostedPrompts
 from episodes.transfer.export_format import ExportFile, export_formats
 from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
-from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
+from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
 

@@ -11,9 +11,9 @@ from django.db.models import Q
 
 from environments import command_line
 from environments.database.storable import index_in
+from environments.models.task_hash import is_sent_task
 from environments.runtime.secrets_mask import STARS
 from environments.runtime.session_request import SessionRequest
-from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Step
 from episodes.people.player_identity import PlayerSeat
 from episodes.people.session_start import session_id

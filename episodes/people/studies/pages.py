@@ -23,6 +23,7 @@ from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import viewer_of
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
+from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from episodes.models import Guest, Invite, Study
 from episodes.people.invites.pages import question_to_revoke
@@ -51,7 +52,6 @@ from episodes.people.studies.results import (
     results_of,
 )
 from episodes.rendering.kinds import rendered
-from episodes.transfer.csv_lines import csv_line
 
 MAX_STUDIES = 200
 MAX_LINKS = 500

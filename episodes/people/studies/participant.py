@@ -20,10 +20,10 @@ from environments import conf, security_log
 from environments.errors import OrsError
 from environments.filtering.addresses import takes
 from environments.models import Task
+from environments.models.task_hash import is_sent_task
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service
-from environments.tasks.task_hash import is_sent_task
 from episodes.attempts.rule import LEFT, RAN_OUT
 from episodes.models import Episode, Guest, Study
 from episodes.people.invites.pages import refusal_page

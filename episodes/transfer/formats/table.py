@@ -11,12 +11,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from environments.files.csv_lines import csv_line
 from environments.scoring.returns import RETURNS
 from episodes.analytics.components import names_of
 from episodes.filtering.columns import further_columns
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import late_components
-from episodes.transfer.csv_lines import csv_line
 from episodes.transfer.export_format import ExportFile, ExportFormat, ExportLink
 from episodes.transfer.export_source import BATCH_EPISODES, EpisodeFacts
 from episodes.uploads.matching import rollouts_of_episodes

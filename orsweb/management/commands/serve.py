@@ -23,8 +23,6 @@ from django.core.management.base import CommandParser
 from django.db import DatabaseError, connection
 
 from environments import conf
-from environments.authoring.callable_tools import uncallable_names
-from environments.authoring.object_schemas import unsent_schemas
 from environments.authoring.registry import Registry
 from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
@@ -36,6 +34,8 @@ from environments.local_sandboxes.service import sandboxes
 from environments.models import Environment
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
+from environments.schemas.callable_tools import uncallable_names
+from environments.schemas.object_schemas import unsent_schemas
 from environments.service import get_service
 from environments.tasks.sync import Begin, check_tasks, declared_columns
 from environments.tasks.sync_report import UnlistableTasks

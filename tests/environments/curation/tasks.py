@@ -6,8 +6,8 @@ import json
 
 from environments.database.jobs import Progress
 from environments.models import Environment, Split, SplitEntry, Task
+from environments.models.task_hash import content_hash
 from environments.tasks.listed_tasks import ListedTasks
-from environments.tasks.task_hash import content_hash
 from tests.stored import make_environment
 
 AUTHOR = "ada"

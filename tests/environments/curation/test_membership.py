@@ -17,9 +17,9 @@ from environments.curation.actions.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision
+from environments.models.task_hash import content_hash, hash_of_spec
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit, SplitBusy
-from environments.tasks.task_hash import content_hash, hash_of_spec
 from tests.environments.curation.tasks import (
     AUTHOR,
     SMALL_BATCH,

@@ -11,7 +11,7 @@ from environments import __version__
 from environments.errors import Unhostable
 from environments.hosts import interpreter
 from environments.hosts.loading import load
-from environments.runtime.limits import LoadingSettings
+from environments.limits import LoadingSettings
 from tests.programs import ROOT
 
 

@@ -10,8 +10,8 @@ import pytest
 from environments.authoring.registry import Registry, load_class
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
+from environments.limits import Limits, WorkerSettings
 from environments.runtime.host import LocalHost
-from environments.runtime.limits import Limits, WorkerSettings
 from environments.runtime.threads import ThreadPool
 
 SLOW, QUICK = {"to": 10**12}, {"to": 3}

@@ -14,7 +14,7 @@ from environments.errors import Unhostable
 from environments.hosts.loading import EveryHost, load
 from environments.hosts.repositories import classes_in
 from environments.hosts.repository_python import python_of
-from environments.runtime.limits import Limits, LoadingSettings
+from environments.limits import Limits, LoadingSettings
 from environments.runtime.threads import ThreadPool
 from tests.rows import each
 

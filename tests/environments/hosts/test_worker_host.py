@@ -23,8 +23,8 @@ from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
+from environments.limits import Limits, WorkerSettings
 from environments.runtime.call_outcome import CallOutcome, result_of
-from environments.runtime.limits import Limits, WorkerSettings
 from tests.environments.runtime.play import until
 
 DEFAULTS = WorkerSettings()

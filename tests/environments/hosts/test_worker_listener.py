@@ -21,7 +21,7 @@ from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_listener import WorkerConnections, WorkerListener
 from environments.hosts.worker_messages import MessagePipe
-from environments.runtime.limits import Limits, WorkerSettings
+from environments.limits import Limits, WorkerSettings
 from tests.rows import each
 
 HERE = "127.0.0.1"

@@ -13,10 +13,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from environments import quotas
 from environments.keys.keyring import ring
 from environments.keys.stored_keys import change_key, make_key
 from environments.models import ApiKey, RecordedBytes
-from environments.runtime import quotas
 from environments.service import close_service, get_service, open_service
 from episodes.models import Episode
 from tests.environments.agents.ors.serving import events, fresh_id, in_database, result, serving

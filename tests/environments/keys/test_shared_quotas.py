@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from environments.keys.shared_quotas import SharedQuotas
-from environments.runtime.quotas import KeyUsage, Quotas
+from environments.quotas import KeyUsage, Quotas
 
 LIMITS = Quotas(requests=10, sessions=2, calls=2)
 

@@ -17,6 +17,7 @@ from openreward.api.errors import SessionTerminatedError
 from openreward.api.sandboxes.client import SandboxesAPI
 from openreward.api.sandboxes.types import FileTooLargeError, FileTransferError
 
+from environments import limits
 from environments.errors import Unhostable
 from environments.local_sandboxes import service
 from environments.local_sandboxes.service import sandboxes
@@ -46,7 +47,7 @@ def directory() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def client(directory: Path) -> Iterator[OpenReward]:
     os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
-    with sandboxes(service.SandboxSettings(directory, 1, 3)):
+    with sandboxes(limits.SandboxSettings(directory, 1, 3)):
         yield OpenReward(api_key="any")
 
 
@@ -209,7 +210,8 @@ def test_nobody_else_is_answered(client: OpenReward) -> None:
 def test_they_end_with_a_server_that_is_killed(directory: Path) -> None:
     program = f"""
 from pathlib import Path
-from environments.local_sandboxes.service import SandboxSettings, sandboxes
+from environments.limits import SandboxSettings
+from environments.local_sandboxes.service import sandboxes
 from tests.environments.local_sandboxes.test_sandboxes import OpenReward, opened
 with sandboxes(SandboxSettings(Path({str(directory)!r}), 1, 1)):
     opened(OpenReward(api_key="any")).run("sleep 4720 >/dev/null 2>&1 &")
@@ -241,6 +243,6 @@ def test_without_bubblewrap_the_server_says_so(
             match=r"ORSWEB_SANDBOXES='.*' asks for sandboxes\. .* bubblewrap "
             r"is missing",
         ),
-        sandboxes(service.SandboxSettings(directory, 1, 1)),
+        sandboxes(limits.SandboxSettings(directory, 1, 1)),
     ):
         pass

@@ -17,10 +17,10 @@ from typing import Any, Self
 from environments import wire
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
+from environments.limits import Limits
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
-from environments.runtime.limits import Limits
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.threads import ThreadPool

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from environments.errors import Draining, SessionExists
-from environments.runtime.quotas import KeyUsage, Quotas
+from environments.quotas import KeyUsage, Quotas
 from environments.runtime.records import EpisodeEnded, OpenEpisode
 from environments.runtime.secrets_mask import STARS
 from environments.runtime.secrets_vault import SecretsVault

@@ -14,8 +14,8 @@ import pytest
 from environments import Environment, ToolOutput, tool
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
+from environments.quotas import KeyUsage
 from environments.runtime.crash_notes import NotedCall, hash_of
-from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import EpisodeEnded, OpenEpisode, SnapshotTaken
 from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 from environments.runtime.tool_calls import LOST

@@ -14,11 +14,11 @@ import pytest
 
 from environments import ToolOutput, Toolset, tool
 from environments.authoring.hosted_class import HostedClass
+from environments.fair_turns import KEY
 from environments.runtime import threads
 from environments.runtime.thread_job import ThreadJob
 from environments.runtime.threads import START_THREADS, ThreadPool
 from environments.runtime.usercode import UserCode
-from environments.sandbox.fair_turns import KEY
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Slow, SyncEcho
 from tests.envs_base import Small, said

@@ -18,9 +18,9 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
 from environments.errors import Unhostable
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
+from environments.models.task_hash import content_hash
 from environments.tasks.sync import BATCH_TASKS
 from environments.tasks.sync_report import SplitSync, SyncReport
-from environments.tasks.task_hash import content_hash
 from tests.environments.listings import listing, numbered, procedural, synced, synced_beside
 from tests.envs_unavailable import REASON
 from tests.filters import select

@@ -15,9 +15,9 @@ from environments.curation.actions.quarantine import Quarantine
 from environments.curation.conflicts import open_conflicts
 from environments.curation.edit import Edit, last_revision
 from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
+from environments.models.task_hash import content_hash
 from environments.tasks.new_versions import new_versions
 from environments.tasks.sync_report import SplitSync
-from environments.tasks.task_hash import content_hash
 from tests.environments.listings import listing, synced
 from tests.filters import select
 from tests.rows import each

@@ -11,9 +11,9 @@ from openreward.api.environments import client
 from openreward.api.environments.types import Message
 from ors.client.environment import convert_tool_response as converted_by_ors
 
-from environments.authoring.callable_tools import tool_called
-from environments.authoring.object_schemas import object_schema
 from environments.hosts import loading
+from environments.schemas.callable_tools import tool_called
+from environments.schemas.object_schemas import object_schema
 from episodes.people.provider_formats import Format, Unrepresentable, prompt_as, tools_as
 from tests.images import BAD_IMAGES
 from tests.rows import each

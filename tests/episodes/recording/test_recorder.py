@@ -12,8 +12,8 @@ import pytest
 from environments.curation.actions.membership import MoveToSplit
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
+from environments.models.task_hash import content_hash
 from environments.runtime.records import Row, RunInfo
-from environments.tasks.task_hash import content_hash
 from episodes.models import Blob, Episode, Run, Step
 from episodes.recording import referenced_rows
 from episodes.recording.recorder import Recorder

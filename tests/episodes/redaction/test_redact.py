@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from environments.models import Task, TaskRevision
-from environments.tasks.task_hash import content_hash, hash_of_spec
+from environments.models.task_hash import content_hash, hash_of_spec
 from episodes.models import (
     Blob,
     Episode,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
-from environments.tasks.task_hash import content_hash
+from environments.models.task_hash import content_hash
 from episodes.models import (
     Blob,
     Episode,

@@ -9,7 +9,8 @@ import pytest
 
 from environments.errors import NotPlaying
 from episodes.models import Episode
-from episodes.transfer.prompt_sources import MAX_FAILURES, HostedPrompts, PromptSources
+from episodes.transcript.hosted_prompts import HostedPrompts
+from episodes.transfer.prompt_sources import MAX_FAILURES, PromptSources
 from tests.episodes.transfer.record import PROMPT, TOOLS, text_of
 from tests.stored import make_blob, make_environment, make_episode, make_step, make_task
 

@@ -12,8 +12,8 @@ import pytest
 from django.test import Client
 
 from environments.models import DEFAULT_CONVENTION, Environment, Split, Task, TaskStatistics
+from environments.models.task_hash import hash_of_spec
 from environments.scoring.convention import Convention
-from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision, Episode, Run, RunTag, Step
 from episodes.rollups.follower import catch_up
 from tests.episodes.counting import recounted, stored

@@ -21,7 +21,7 @@ from websockets.typing import Origin
 
 from environments.errors import Unhostable
 from environments.hosts.loading import load
-from environments.runtime.limits import LoadingSettings
+from environments.limits import LoadingSettings
 from tests import programs
 from tests.conformance.agent import Agent
 from tests.conformance.clients import OpenRewardClient, OrsClient

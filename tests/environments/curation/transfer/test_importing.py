@@ -22,9 +22,9 @@ from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
 from environments.files.rows import Unreadable
 from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models.task_hash import content_hash
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
-from environments.tasks.task_hash import content_hash
 from tests.environments.curation.transfer.files import Shelf, counts, served
 from tests.filters import select
 from tests.rows import each

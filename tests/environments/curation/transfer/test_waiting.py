@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from environments.tasks.task_hash import content_hash
+from environments.models.task_hash import content_hash
 from tests import programs
 from tests.conformance.agent import Agent
 from tests.environments.curation.transfer.files import Shelf

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from environments.models import Task
-from environments.tasks.task_hash import content_hash
+from environments.models.task_hash import content_hash
 from episodes.models import Rollout, RolloutMessage, Run, Step
 from episodes.rollups.follower import catch_up
 from episodes.transfer.importing import EpisodeImportReport, Import

@@ -7,7 +7,7 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-from episodes.transfer.csv_lines import csv_line
+from environments.files.csv_lines import csv_line
 from tests.rows import each
 
 

@@ -18,14 +18,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from environments.display.schema_references import (
+from environments.errors import shorten
+from environments.schemas.schema_references import (
     NO_SCHEMAS,
     SCHEMA_MAPS,
     References,
     members_of,
     missing,
 )
-from environments.errors import shorten
 
 _SHOWN_CHARACTERS = 60
 _PORTABLE = re.compile(r"#(/(\$defs|definitions)/[^/]+)?")

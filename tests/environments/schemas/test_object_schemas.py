@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from environments.agents.mcp.content import tools_of
-from environments.authoring.object_schemas import has_object_root, object_schema, schema_problems
-from environments.display.schema_references import References, parts_of
+from environments.schemas.object_schemas import has_object_root, object_schema, schema_problems
+from environments.schemas.schema_references import References, parts_of
 from episodes.people.provider_formats import Format, tools_as
 from tests.rows import each
 

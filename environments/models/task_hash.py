@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from environments.models import Task
+from environments.models.tasks import Task
 
 _encode = json.JSONEncoder(sort_keys=True).encode
 

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from environments.checking.input_texts import Seen, matching
-from environments.checking.inputs import Inputs, Unproducible
+from environments.schemas.input_texts import Seen, matching
+from environments.schemas.inputs import Inputs, Unproducible
 from tests.rows import each
 
 SCHEMAS: list[dict[str, Any]] = [

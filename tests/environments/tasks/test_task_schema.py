@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from environments.authoring.task_schema import MAX_PROBLEMS, check, schema_json
 from environments.errors import Unhostable
+from environments.tasks.task_schema import MAX_PROBLEMS, check, schema_json
 from tests.environments.listings import listing
 from tests.rows import each
 

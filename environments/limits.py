@@ -85,3 +85,15 @@ class WorkerSettings:
     ray: str | None = None
     """Address of the Ray cluster on whose machines the processes run, from ORSWEB_SESSION_HOSTS;
     empty: as Ray itself finds one; None: on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What sandboxes of hosted code may take."""
+
+    directory: Path
+    """Directory with images and files; see `environments/local_sandboxes/images.py`."""
+    max_gb: float
+    """Largest memory of a sandbox."""
+    most: int
+    """Number of sandboxes at the same time."""

@@ -20,8 +20,8 @@ import jsonschema
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from environments.checking.input_texts import SEEN_SHARE, Seen, text_for
-from environments.display.schema_references import References
+from environments.schemas.input_texts import SEEN_SHARE, Seen, text_for
+from environments.schemas.schema_references import References
 
 MAX_TRIES = 30
 MAX_DEPTH = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from environments.sandbox.fair_turns import FairTurns, RoundRobin
+from environments.fair_turns import FairTurns, RoundRobin
 from tests.conformance.agent import eventually
 
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from environments.display.portable_schemas import names_in, portable
-from environments.display.schema_references import References, parts_of
 from environments.errors import shorten
+from environments.schemas.portable_schemas import names_in, portable
+from environments.schemas.schema_references import References, parts_of
 
 Schema = dict[str, Any]
 

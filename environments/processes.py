@@ -1,5 +1,5 @@
-"""What the processes of one sandbox do, as /proc shows it to the thread that watches over them
-(`bubblewrap.py`).
+"""What processes do and which they started, as /proc shows it: for sandboxes, for checks of
+environments and for the server's own.
 
 Each function ignores processes that have ended in the meantime.
 """
