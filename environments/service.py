@@ -38,6 +38,7 @@ from environments.cluster.ownership import Ownership, starting_alone
 from environments.display.task_line import summary, summary_field
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
+from environments.hosts.remote_sync import RemoteSync
 from environments.hosts.worker_host import WorkerLoad
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
@@ -58,7 +59,6 @@ from environments.runtime.session_request import SessionRequest
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
-from environments.tasks.remote_sync import RemoteSync
 from environments.tasks.sync import sync
 
 T = TypeVar("T")

@@ -44,6 +44,8 @@ Role = Literal["system", "user", "assistant"]
 
 SPLIT = "Name of the split."
 TASK_ID = "Id of the call, by which a client finds it again or repeats it safely."
+NO_NUMBER = "reward was not a number"
+"""Reason of a call that is ok, but whose reward was NaN or an infinity and is recorded as none."""
 DETAIL = "Further data for clients, such as the size of an image. The model need not see it."
 
 

@@ -50,10 +50,6 @@ class Snapshot:
     """Why there is no state, without the full stop; empty if there is one."""
 
 
-NO_NUMBER = "reward was not a number"
-"""Reason of a call that is ok, but whose reward was NaN or an infinity and is recorded as none."""
-
-
 @dataclass(slots=True)
 class CallOutcome:
     """The result of a tool call.

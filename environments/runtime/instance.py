@@ -28,7 +28,6 @@ from environments.authoring.tools import Tool, ToolTable, build_toolset, find_to
 from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.limits import Limits
 from environments.runtime.call_outcome import (
-    NO_NUMBER,
     CallOutcome,
     failed,
     faulted,
@@ -360,7 +359,7 @@ class Instance:
                 waited_ms=waited_ms,
             )
         self._is_finished = bool(answer.finished)
-        reason = NO_NUMBER if reward is not None and not math.isfinite(reward) else ""
+        reason = wire.NO_NUMBER if reward is not None and not math.isfinite(reward) else ""
         return CallOutcome(
             "ok",
             text,

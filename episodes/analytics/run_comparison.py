@@ -17,11 +17,11 @@ from typing import NamedTuple
 from django.db import connection
 
 from environments.models import Split
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Coverage, coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import MAX_RETURN
 from environments.scoring.task_buckets import Z_95
+from environments.wire import NO_NUMBER
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
 from episodes.analytics.scopes import MAX_ENDINGS

@@ -42,9 +42,9 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable
 
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import NUMBERLESS_KINDS
 from environments.scoring.returns import RETURNS
+from environments.wire import NO_NUMBER
 
 FAILURES = ("setup_failed", "env_error", "interrupted")
 """Causes of endings that are infrastructure failures."""

@@ -11,7 +11,6 @@ from django.db import DEFAULT_DB_ALIAS
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, finite, storable, storable_id
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.records import (
     EpisodeEnded,
     EpisodeNoted,
@@ -20,6 +19,7 @@ from environments.runtime.records import (
     SnapshotTaken,
     StepTaken,
 )
+from environments.wire import NO_NUMBER
 from episodes.attempts.components import may_report
 from episodes.attempts.rule import LEFT, NO_CALL, RAN_OUT, ending_of, is_rollout
 from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot, Step

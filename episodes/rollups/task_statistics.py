@@ -21,10 +21,10 @@ from django.db.models import Q
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import NUMBERLESS
 from environments.scoring.returns import rounded_sql
 from environments.scoring.task_buckets import Thresholds, bucket_sql
+from environments.wire import NO_NUMBER
 from episodes.models import Episode
 
 KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")

@@ -30,7 +30,7 @@ from environments.display.formats import (
 from environments.display.numbers import digits_of, plain, signed, threshold_text, unsigned
 from environments.display.visible import visible
 from environments.models import Environment
-from environments.runtime.call_outcome import NO_NUMBER
+from environments.wire import NO_NUMBER
 from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from environments.models import UNRESTRICTED
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionOverrides
+from environments.wire import NO_NUMBER
 from episodes.models import Blob, Episode, Note, Play, Rollout, Step
 from episodes.visibility import TaskGuard
 

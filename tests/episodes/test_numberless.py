@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import STANDARD, Convention, Coverage, coverage_of
+from environments.wire import NO_NUMBER
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode

@@ -15,8 +15,8 @@ from typing import cast
 
 from django.db.models import F, Q, QuerySet
 
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.returns import rounded
+from environments.wire import NO_NUMBER
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode

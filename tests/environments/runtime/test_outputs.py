@@ -11,7 +11,7 @@ from ors import tool as ors_tool
 from pydantic import BaseModel
 
 from environments import ToolOutput, tool
-from environments.runtime.call_outcome import NO_NUMBER
+from environments.wire import NO_NUMBER
 from tests import envs_ors
 from tests.environments.runtime.play import Play
 from tests.envs import Raises

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
-from environments.runtime.call_outcome import NO_NUMBER
+from environments.wire import NO_NUMBER
 from episodes.dashboard.replay import WINDOW_STEPS
 from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, Step
 from tests.episodes.transfer.record import text_of

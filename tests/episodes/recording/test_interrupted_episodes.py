@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from environments.models import Environment
-from environments.runtime.call_outcome import NO_NUMBER
+from environments.wire import NO_NUMBER
 from episodes.models import Episode
 from episodes.recording.interrupted_episodes import close_interrupted
 from tests.episodes.counting import recounted, stored

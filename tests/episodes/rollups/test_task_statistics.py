@@ -9,8 +9,8 @@ import pytest
 from django.db import transaction
 
 from environments.models import Environment, Task, TaskStatistics
-from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.records import Row, RunInfo
+from environments.wire import NO_NUMBER
 from episodes.models import Episode
 from episodes.recording.recorder import Recorder
 from episodes.rollups.recount import recount_tasks
