@@ -23,36 +23,24 @@ DOCUMENTS = [
 ELSEWHERE = {
     "my_env.py",
     "word_order.py",
-    "test_word_order.py",
     "ors/server.py",
     "openreward/environments/server.py",
     "requirements.txt",
     "env.py",
-    "Chart.js",
     "agent.yaml",
     "tools.yaml",
     "guess/tools.yaml",
     "guess/agent.yaml",
-    "reward.txt",
     "verifier/reward.txt",
-    *(
-        "corridor.py",
-        "play.py",
-        "scripted.py",
-        "train.py",
-        "figures.py",
-        "dense.py",
-        "findings.py",
-        "shaped.py",
-    ),
-    *("evaluate.py", "board.py", "gsm8k.py"),
 }
-"""Names that are not in this repository: files of readers, of scripts and of the reference servers,
-and a library."""
+"""Names that are not in this repository: files of readers, of scripts and of the reference
+servers."""
 
 PATH = re.compile(
     r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])"
 )
+PRINTED = re.compile(r"`([\w./]+)`:\n\n```(?!diff)")
+"""A file that a page prints whole."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 COMMAND = re.compile(r"manage\.py ([a-z_]+)")
 
@@ -63,7 +51,8 @@ def name_of(document: Path) -> str:
 
 @cache
 def files() -> frozenset[str]:
-    """Return every file of the repository, and each of its paths without leading directories.
+    """Return every file of the repository, and those that documents print, and each of their paths
+    without leading directories.
 
     For example: "a/b/c.py", "b/c.py", "c.py".
     """
@@ -74,7 +63,10 @@ def files() -> frozenset[str]:
         text=True,
         check=True,
     )
-    parts = [Path(line).parts for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+    names = [line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+    for document in DOCUMENTS:
+        names += PRINTED.findall(document.read_text(encoding="utf-8"))
+    parts = [Path(name).parts for name in names]
     return frozenset("/".join(path[start:]) for path in parts for start in range(len(path)))
 
 
