@@ -34,7 +34,7 @@ from environments.authoring.source_files import sources_of
 from environments.cluster.leases import Leases
 from environments.cluster.membership import Membership
 from environments.cluster.messages import ServerMessages
-from environments.cluster.ownership import Ownership, starting_alone
+from environments.cluster.takeover import Ownership, starting_alone
 from environments.display.task_line import summary, summary_field
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load

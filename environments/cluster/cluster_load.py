@@ -12,7 +12,7 @@ from datetime import datetime
 from django.db import InterfaceError, OperationalError
 
 from environments.cluster.membership import LEADING, LOCKS
-from environments.cluster.ownership import Ownership
+from environments.cluster.takeover import Ownership
 
 MAX_DEAD = 10
 """Most ended servers in the list: first those whose sessions wait, then the latest."""

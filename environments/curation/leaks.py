@@ -21,7 +21,7 @@ from django.db.models.functions import Left
 
 from environments.curation.split_counts import tasks as counted
 from environments.display.task_line import MAX_READ_CHARACTERS
-from environments.display.text_comparison import readable_answer, tells_apart, words_of
+from environments.display.text_normalization import readable_answer, tells_apart, words_of
 from environments.models import Split, SplitEntry, Task
 from environments.tasks.task_places import places_of
 

@@ -1,7 +1,7 @@
 """The contract between live play and whatever runs environments, and LocalHost, which runs classes
 in this process.
 
-Live play (`session_life.py`, `tool_calls.py`, `task_trial.py`) opens an instance for each session
+Live play (`session_life.py`, `call_execution.py`, `task_trial.py`) opens an instance for each session
 and keeps it with the session, so that a tool call costs no lookup. Only plain data crosses the
 contract: tasks and results as JSON values or text, failures as EnvironmentFault.
 `environments/hosts` plays environments of other servers behind it; processes and machines of this

@@ -5,7 +5,7 @@ opened again.
 so no episode is on record before. Only the newest sessions have a note: an older one has long been
 bound by its next request. A note costs no system call and holds secrets only encrypted.
 Where several servers share the database, leases keep the same
-(`environments/cluster/ownership.py`).
+(`environments/cluster/takeover.py`).
 """
 
 from __future__ import annotations

@@ -23,13 +23,7 @@ from environments.database.storable import storable
 from environments.errors import Draining, SessionNotFound, Unsupported
 from environments.limits import Limits
 from environments.quotas import KeyUsage
-from environments.runtime.calls import (
-    Call,
-    LingeringCalls,
-    checked_task_id,
-    recalled_call,
-    unknown_task_id,
-)
+from environments.runtime.call_execution import ToolCalls
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
@@ -45,12 +39,18 @@ from environments.runtime.records import (
 )
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session import Session
+from environments.runtime.session_calls import (
+    Call,
+    LingeringCalls,
+    checked_task_id,
+    recalled_call,
+    unknown_task_id,
+)
 from environments.runtime.session_life import SessionLife
 from environments.runtime.session_request import SessionRequest
-from environments.runtime.session_return import STAYS, SessionReturn
 from environments.runtime.session_states import Dormant, ended_by
+from environments.runtime.sessions_after_restart import STAYS, SessionReturn
 from environments.runtime.task_trial import Trial, try_out
-from environments.runtime.tool_calls import ToolCalls
 
 log = structlog.get_logger(__name__)
 

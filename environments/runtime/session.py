@@ -1,6 +1,6 @@
 """One live session: who opened it, its state, its environment, its calls, and its episode.
 
-`session_life.py` leads it from one state to the next, `tool_calls.py` runs its calls, and its
+`session_life.py` leads it from one state to the next, `call_execution.py` runs its calls, and its
 episode makes the rows that are recorded.
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from environments.errors import Draining, OtherEnvironment, SessionDeleted
 from environments.quotas import KeyUsage, Places
 from environments.runtime.call_outcome import CallOutcome, cut_short, failed
-from environments.runtime.calls import Calls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.records import GOES_ON, StepTaken
+from environments.runtime.session_calls import Calls
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import (
     TRANSITIONS,

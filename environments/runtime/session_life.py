@@ -35,7 +35,6 @@ from environments.errors import (
 from environments.fair_turns import KEY
 from environments.limits import Limits
 from environments.runtime.call_outcome import CUT, result_of
-from environments.runtime.calls import Call
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
@@ -43,6 +42,7 @@ from environments.runtime.operator_secrets import SecretsSource, is_played_by, w
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Cause, Record, RecordedPast, Row, TaskSource
 from environments.runtime.session import Session
+from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import (
     READY,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from environments.display.text_comparison import as_read, as_same, question_of
+from environments.display.text_normalization import as_read, as_same, question_of
 from environments.models.task_hash import content_hash
 
 MIN_TEXT_CHARACTERS = 12

@@ -37,7 +37,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
-from environments.runtime.session_return import STAYS
+from environments.runtime.sessions_after_restart import STAYS
 from environments.wire import NO_NUMBER
 from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.rollups.progress import last_end

@@ -19,6 +19,6 @@ FEATURE = Feature(
     lists=[PageLink("Suites", "suites", "Benchmarks over several environments")],
     admin="episodes.suites.admin",
     admin_pages=[AdminLink("Suites", "trophy", "admin:episodes_suite_changelist")],
-    episode_filters="episodes.suites.filters.EPISODE_FILTERS",
+    episode_filters="episodes.suites.episode_filter.EPISODE_FILTERS",
     quotation="episodes.suites.versions.quoted_in",
 )

@@ -17,7 +17,7 @@ from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
-from episodes.suites.filters import SuitePart
+from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import Players, is_in_force, notes_of, sums_of_all, sums_of_newest
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of

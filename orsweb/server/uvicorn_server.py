@@ -29,7 +29,7 @@ from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
 from orsweb.server.heartbeat import Heartbeat
 from orsweb.server.paced_listener import PacedListener
-from orsweb.server.revoked_keys import RevokedKeys
+from orsweb.server.responses_of_revoked_keys import RevokedKeys
 from orsweb.server.succession import RELOAD
 
 KEEP_ALIVE_SECONDS = 60

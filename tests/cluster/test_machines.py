@@ -21,7 +21,7 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from environments.runtime.secrets_mask import STARS
-from environments.runtime.session_return import REOPENED
+from environments.runtime.sessions_after_restart import REOPENED
 from tests.cluster.machines import Machines, machines, needs_namespaces
 from tests.conformance.agent import eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient

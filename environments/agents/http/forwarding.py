@@ -18,8 +18,8 @@ from environments.agents.http.handler import MCP_PATH, Answer
 from environments.agents.http.peer_exchange import PeerConnections
 from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response, refusal
-from environments.cluster.ownership import Ownership
 from environments.cluster.passed_requests import REQUEST_META
+from environments.cluster.takeover import Ownership
 from environments.hosts.http_connection import HttpError
 from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none

@@ -17,7 +17,7 @@ from environments.checking.checked_environment import (
     closing,
 )
 from environments.checking.checks.tools import check_session_tools
-from environments.display.text_comparison import ANSWER_NAME, as_answer, tells
+from environments.display.text_normalization import ANSWER_NAME, as_answer, tells
 from environments.wire import ListToolsOutput
 
 

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from environments.checking.check_state import CheckState, canonical, same
 from environments.checking.checked_environment import Broken, RequestRefused, Sample
-from environments.display.text_comparison import normalized, tells_apart
+from environments.display.text_normalization import normalized, tells_apart
 from environments.wire import Split
 
 MAX_SAMPLES = 8

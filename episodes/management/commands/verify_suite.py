@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from environments.display.terminal import TerminalCommand
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED
-from episodes.suites.filters import suite_part
+from episodes.suites.episode_filter import suite_part
 from episodes.suites.versions import members_of, problems_of, version_named
 
 

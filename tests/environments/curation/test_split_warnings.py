@@ -18,7 +18,7 @@ from environments.curation.actions.membership import (
 )
 from environments.curation.actions.quarantine import Quarantine
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
-from environments.display.text_comparison import normalized
+from environments.display.text_normalization import normalized
 from environments.models import SecurityEvent, Split, Task
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served

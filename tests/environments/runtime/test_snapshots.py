@@ -15,10 +15,10 @@ from environments import Environment, ToolOutput, tool
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from environments.quotas import KeyUsage
+from environments.runtime.call_execution import LOST
 from environments.runtime.crash_notes import NotedCall, hash_of
 from environments.runtime.records import EpisodeEnded, OpenEpisode, SnapshotTaken
 from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
-from environments.runtime.tool_calls import LOST
 from tests.environments.runtime.play import Play, until
 from tests.envs_base import Small, said
 from tests.envs_returning import (

@@ -13,7 +13,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from environments.cluster import ownership
+from environments.cluster import takeover as ownership
 from environments.cluster.leases import Leases, lease_of
 from environments.database import worker_threads
 from environments.models import ClusterServer, SessionLease

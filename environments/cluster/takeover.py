@@ -1,7 +1,7 @@
 """Which server has a session, and how this server takes over the sessions of dead ones.
 
 A session that another server has left is opened again as after a restart of this one
-(`environments/runtime/session_return.py`), or its episode ends as interrupted. That happens at the
+(`environments/runtime/sessions_after_restart.py`), or its episode ends as interrupted. That happens at the
 session's next request; the leader takes over what nobody has asked for.
 """
 

@@ -20,7 +20,7 @@ from environments.runtime.records import EpisodeEnded, OpenEpisode
 from environments.runtime.secrets_mask import STARS
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session_request import SessionRequest
-from environments.runtime.session_return import REOPENED
+from environments.runtime.sessions_after_restart import REOPENED
 from tests.environments.runtime.play import Play, until
 from tests.envs_returning import Adding, Telling
 
