@@ -17,8 +17,6 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
-from environments.cluster.passed_requests import PASSED_ON
-from environments.cluster.remote_page import page_of, scope_of
 from environments.database import jobs
 from environments.database.storable import id_in
 from environments.filtering.addresses import flag_asked
@@ -48,10 +46,7 @@ def from_its_server(request: HttpRequest) -> HttpResponse | None:
     """Fetch the page from the server named in the URL; None if that is this server or it is
     gone."""
     ownership, number = ownership_or_none(), id_in(request.GET.get(SERVER, ""))
-    if ownership is None or number is None or PASSED_ON in scope_of(request):
-        return None
-    peer = ownership.membership.peers.get(number)
-    return None if peer is None else page_of(peer, request)
+    return None if ownership is None or number is None else ownership.page_from(number, request)
 
 
 def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:

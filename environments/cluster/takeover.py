@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 from django.db import Error
+from django.http import HttpRequest, HttpResponse
 
 from environments.cluster.leases import Leases
 from environments.cluster.membership import (
@@ -30,6 +31,8 @@ from environments.cluster.membership import (
     fresh_connection,
     stop_at_once,
 )
+from environments.cluster.passed_requests import PASSED_ON
+from environments.cluster.remote_page import page_of, scope_of
 from environments.database.worker_threads import until_there
 from environments.errors import SessionExists
 from environments.quotas import KeyUsage
@@ -129,6 +132,14 @@ class Ownership:
             if owner not in self.membership.peers:
                 self._routes.pop(sid, None)
                 await self._take_over(sid, owner)
+
+    def page_from(self, server: int, request: HttpRequest) -> HttpResponse | None:
+        """Return the page of another server, for views on the threads of pages; None if that is
+        this one, is gone or does not answer, or the request was passed on already."""
+        peer = self.membership.peers.get(server)
+        if peer is None or PASSED_ON in scope_of(request):
+            return None
+        return page_of(peer, request)
 
     def forget_place(self, sid: str) -> None:
         """Ask the database where the session is when it is needed again."""
