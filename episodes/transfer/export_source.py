@@ -27,6 +27,7 @@ from environments.models import UNRESTRICTED
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionOverrides
 from environments.wire import NO_NUMBER
+from episodes.attempts.rule import KIND
 from episodes.models import Blob, Episode, Note, Play, Rollout, Step
 from episodes.visibility import TaskGuard
 
@@ -162,6 +163,8 @@ class EpisodeFacts(NamedTuple):
     tools: str | None
     status: str
     cause: str
+    ending_kind: str
+    """See `episodes.attempts.rule.KIND`; empty while it runs."""
     detail: str
     is_probe: bool
     steps_count: int
@@ -183,7 +186,7 @@ class EpisodeFacts(NamedTuple):
         """Return how the episode counts. What `definition` leaves open is as the environment
         defines it."""
         treatments = definition.convention(Convention.from_code(self.convention)).treatments
-        return "out" if self.is_probe else treatments.get(self.cause, "keep")
+        return treatments[self.ending_kind]
 
     def return_by(self, definition: DefinitionOverrides) -> float | None:
         """Return the episode's return that counts: 0 if the convention counts it as 0; None if a
@@ -290,8 +293,9 @@ def facts_of(ids: Iterable[int], guard: TaskGuard = UNGUARDED) -> Iterator[Episo
     `guard` shows."""
     numbers = iter(ids)
     while batch := list(islice(numbers, BATCH_EPISODES)):
-        rows = Episode.objects.filter(pk__in=batch).order_by().values_list(*_EPISODE_COLUMNS)
-        episodes = {row[0]: EpisodeFacts._make(row) for row in rows}
+        rows = Episode.objects.filter(pk__in=batch).annotate(ending_kind=KIND).order_by()
+        columns = rows.values_list(*_EPISODE_COLUMNS)
+        episodes = {row[0]: EpisodeFacts._make(row) for row in columns}
         for facts in (episodes[number] for number in batch if number in episodes):
             yield facts._replace(
                 spec=guard.spec(facts.task_id, facts.environment, facts.spec),

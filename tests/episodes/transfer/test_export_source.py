@@ -3,13 +3,15 @@ played."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from environments.scoring.convention import Convention
 from episodes.models import Episode, Note, Play
 from tests.episodes.transfer.record import forget_everything, import_text, lines_of, text_of
-from tests.stored import make_episode
+from tests.stored import make_environment, make_episode
 
 pytestmark = pytest.mark.django_db
 
@@ -77,3 +79,14 @@ def test_they_can_be_left_out() -> None:
     Note.objects.create(episode=make_episode(), author="ada", text="odd")
     assert "notes" in lines_of()[0]
     assert "notes" not in lines_of(episodes=Episode.objects.all(), has_additions=False)[0]
+
+
+def test_a_continuation_keeps_its_return_in_every_format_as_in_lists() -> None:
+    expired_as_zero = Convention(expired="zero").code
+    environment = make_environment("maths", convention=expired_as_zero)
+    values = {"environment": environment, "cause": "expired", "return_sum": 0.7}
+    continuation = make_episode(**values, player="human", end_number=1)
+    Play.objects.create(episode=continuation, parent_step=0)
+    make_episode(**values, end_number=2)
+    lines = [json.loads(line) for line in text_of("atif").splitlines()]
+    assert [line["final_metrics"]["extra"]["reward"] for line in lines] == [0.7, 0.0]
