@@ -67,6 +67,7 @@ def test_the_recipes_work_together_as_they_are_printed(tmp_path: Path) -> None:
     tests = [block.path for block in blocks if block.path.startswith("tests/")]
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     own.pop(programs.SHARED_DIR, None)  # its interpreters have imported this repository
+    own.pop("DATABASE_URL", None)  # pytest-django reads the settings before conftest.py
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *tests],
         cwd=tmp_path,
