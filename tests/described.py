@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -74,11 +75,10 @@ def check_request(exchange: Exchange) -> None:
     operation = _operation(exchange)
     unknown = {name for name in exchange.headers if name.startswith("x-")} - _headers()
     assert not unknown, f"{exchange.method} {exchange.path} has the headers {unknown}"
-    for one in operation.get("parameters", ()):
-        if one["in"] == "header" and (
-            one.get("required") or one["name"].lower() in exchange.headers
-        ):
-            _check(exchange.headers[one["name"].lower()], one["schema"])
+    for parameter in operation.get("parameters", ()):
+        name = parameter["name"].lower()
+        if parameter["in"] == "header" and (parameter.get("required") or name in exchange.headers):
+            _check(exchange.headers[name], parameter["schema"])
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         _check(json.loads(exchange.body), schema)
@@ -89,9 +89,11 @@ def _headers() -> frozenset[str]:
     """Return the names of all headers that the document knows; a path ignores those that it has no
     use for."""
     operations = [operation for path in document()["paths"].values() for operation in path.values()]
-    parameters = [one for operation in operations for one in operation.get("parameters", ())]
+    parameters = chain.from_iterable(operation.get("parameters", ()) for operation in operations)
     keys = document()["components"]["securitySchemes"].values()
-    return frozenset(one["name"].lower() for one in (*parameters, *keys) if one["in"] == "header")
+    return frozenset(
+        header["name"].lower() for header in (*parameters, *keys) if header["in"] == "header"
+    )
 
 
 def check_answer(exchange: Exchange) -> None:
@@ -119,12 +121,12 @@ def _check_stream(text: str, described: Schema) -> None:
     events = list(events_of(text))
     for event in events:
         _check(event, {"$ref": f"{COMPONENTS}{EVENT}"})
-    assert {one["event"] for one in events[1:-1]} <= {"chunk"} and events[-1]["event"] in (
+    assert {event["event"] for event in events[1:-1]} <= {"chunk"} and events[-1]["event"] in (
         "end",
         "error",
     ), events
     if events[-1]["event"] == "end":
-        whole = "".join(one["data"] for one in events if one["event"] in ("chunk", "end"))
+        whole = "".join(event["data"] for event in events if event["event"] in ("chunk", "end"))
         _check(json.loads(whole), described["x-resultSchema"])
 
 

@@ -262,7 +262,7 @@ class Scored(Small):
     async def score_group(
         self, candidates: Sequence[GroupCandidate]
     ) -> Sequence[GroupScore | float]:
-        last = [one.messages[-1].blocks[-1] for one in candidates]
+        last = [candidate.messages[-1].blocks[-1] for candidate in candidates]
         scores: list[GroupScore | float] = [
             float(len(getattr(block, "text", ""))) for block in last
         ]

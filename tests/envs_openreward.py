@@ -134,7 +134,8 @@ class OrwScored(Small):
         return said("bye", finished=True)
 
     async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[GroupScore | float]:
-        lengths = [float(len(one.messages[-1].blocks[-1].text)) for one in candidates]
+        texts = [candidate.messages[-1].blocks[-1].text for candidate in candidates]
+        lengths = [float(len(text)) for text in texts]
         return [GroupScore(reward=lengths[0], metadata={"rank": 1}), *lengths[1:]]
 
 

@@ -14,8 +14,13 @@ from types import ModuleType
 from typing import Any
 
 NAMES = (
-    *("anthropic", "anthropic.types", "google.genai", "google.genai.types"),
-    *("openai", "openai.types", "openai.types.responses"),
+    "anthropic",
+    "anthropic.types",
+    "google.genai",
+    "google.genai.types",
+    "openai",
+    "openai.types",
+    "openai.types.responses",
 )
 
 

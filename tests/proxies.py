@@ -64,7 +64,7 @@ def below_a_path(upstream: int, port: int, stripping: int) -> str:
         other.replace("listen 80;", f"listen {stripping};"),
     )
     return common.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}") + "".join(
-        begin + one for one in servers
+        begin + block for block in servers
     )
 
 

@@ -34,7 +34,9 @@ def each(
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
-        fixtures = [one for name, one in signature.parameters.items() if name not in named]
+        fixtures = [
+            parameter for name, parameter in signature.parameters.items() if name not in named
+        ]
 
         def run(**given: Any) -> None:
             wrong: list[BaseException] = []

@@ -2,7 +2,8 @@
 worker of the tests.
 
 A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a
-test run instead of at each of some 300 starts. The forked process has forgotten the settings and
+test run instead of at each of some 300 starts: `check` takes 0.2 seconds of CPU time instead of 2.8,
+a server 0.1 instead of 2, and this interpreter 4. The forked process has forgotten the settings and
 what was made of them. It runs `manage.py` from its first line, with the arguments, variables,
 directory and files that it was given, as `python manage.py` would. The modules that read settings
 while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
@@ -45,55 +46,18 @@ from django.urls import resolve, resolvers, reverse
 from django.utils.functional import empty
 
 LIBRARIES = (
-    *(
-        "aiohttp",
-        "asgiref.sync",
-        "asyncio",
-        "channels.auth",
-        "cryptography.x509",
-        "csp.middleware",
-        "fastapi",
-    ),
-    *("gripcontrol", "httptools"),
-    *(
-        "django.core.management.base",
-        "django.core.handlers.asgi",
-        "django.core.mail.message",
-        "django.test",
-    ),
-    *(
-        "django.core.servers.basehttp",
-        "django.db.migrations.executor",
-        "django.forms.models",
-        "django.urls",
-    ),
-    *(
-        "django.template.defaulttags",
-        "jsonschema",
-        "jwt",
-        "latex2mathml.converter",
-        "markdown_it",
-        "nh3",
-        "pydantic",
-    ),
-    *(
-        "channels.routing",
-        "channels.security.websocket",
-        "servestatic.middleware",
-        "sqlite3",
-        "sqlparse",
-        "structlog",
-    ),
-    *(
-        "uvicorn",
-        "uvicorn.lifespan.on",
-        "uvicorn.loops.auto",
-        "uvicorn.protocols.http.httptools_impl",
-        "uvloop",
-        "yaml",
-    ),
-    *("uvicorn.protocols.websockets.auto", "uvicorn.protocols.websockets.websockets_sansio_impl"),
+    "aiohttp",
+    "channels.auth",
+    "channels.routing",
+    "channels.security.websocket",
+    "csp.middleware",
+    "fastapi",
+    "servestatic.middleware",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.websockets.auto",
 )
+"""What a server imports beside the modules of orsweb below and what these import."""
 PAGES = (
     "episodes.api.urls",
     "episodes.dashboard.urls",
@@ -101,8 +65,11 @@ PAGES = (
     "orsweb.operations.page",
 )
 AGENTS = (
-    *("environments.agents.mcp.urls", "environments.agents.ors.urls", "episodes.platform_api.urls"),
-    *("episodes.recording.recorder", "orsweb.operations.urls"),
+    "environments.agents.mcp.urls",
+    "environments.agents.ors.urls",
+    "episodes.platform_api.urls",
+    "episodes.recording.recorder",
+    "orsweb.operations.urls",
 )
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
 """The modules of bundled environments that make their tasks once in a process, which takes most of

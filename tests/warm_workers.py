@@ -34,7 +34,8 @@ _launch_cold = LocalLauncher.launch
 
 def workers_of(server: int) -> list[psutil.Process]:
     """Return the worker processes of a server that were forked; they are no children of it."""
-    return [one for one in psutil.process_iter(["name"]) if one.name() == name_of_workers(server)]
+    name = name_of_workers(server)
+    return [process for process in psutil.process_iter(["name"]) if process.name() == name]
 
 
 def name_of_workers(server: int | str) -> str:
