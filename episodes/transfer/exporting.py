@@ -93,9 +93,9 @@ class EpisodeExport:
         """
         # A parameter that a script left blank would otherwise export everything.
         refuse_blanks(parameters)
+        filter_ = EpisodeFilter.parse(parameters, also=(*cls.PARAMETERS, *also), viewer=viewer)
         name = trimmed(parameters.get("format", "")) or default
         format = export_formats()[chosen(list(export_formats()))("format", name)]
-        filter_ = EpisodeFilter.parse(parameters, also=(*cls.PARAMETERS, *also), viewer=viewer)
         return cls(
             filter_,
             format,
