@@ -85,8 +85,12 @@ def measure(workshop: Workshop, seconds: float) -> bool:
 
 @contextmanager
 def _following(port: int) -> Iterator[subprocess.Popen[str]]:
-    """Open the streams in a process that says when all are open."""
-    command = [sys.executable, "-m", "benchmarks.streams", str(port)]
+    """Open the streams in a process that says when all are open.
+
+    It yields to the server and to the agents, because who follows an episode has a machine of
+    their own.
+    """
+    command = ["nice", sys.executable, "-m", "benchmarks.streams", str(port)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as follower:
         try:
             yield follower

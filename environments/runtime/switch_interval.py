@@ -6,7 +6,8 @@ waits for several intervals. A short interval all the time would cost up to a te
 server's time, because its own threads would interrupt each other.
 
 p50 of the calls of 29 agents while 3 others compute in the server's process: 125 ms with an
-interval of 5 ms, 78 ms with 1 ms, 46 ms with 0.2 ms.
+interval of 5 ms, 78 ms with 1 ms, 46 ms with 0.2 ms. While 300 event streams open, the p99 of
+calls is 2.6 times that without streams with 0.2 ms, and 1.4 times with 0.05 ms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LATE_SECONDS = 0.004
 BUSY_SHARE = 0.5
 """If the loop's own work takes more of the time between two checks, it has not waited for
 threads."""
-SHORT_SECONDS = 0.0002
+SHORT_SECONDS = 0.00005
 """The short interval."""
 CALM_CHECKS = 40
 """Checks in time, in a row, after which the interval is restored."""

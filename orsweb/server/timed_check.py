@@ -76,7 +76,7 @@ def _follow(steps: int, process: int, seconds: float) -> tuple[str, bool]:
     step = "The check"
     descriptors = [steps, process]
     while ready := select.select(descriptors, [], [], seconds)[0]:
-        if process in ready:
+        if steps not in ready:
             return step, True
         if text := os.read(steps, select.PIPE_BUF).decode("utf-8", "replace"):
             step = text.splitlines()[-1]

@@ -14,7 +14,7 @@ from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve_query import CurveQuery
-from episodes.analytics.curve_series import Drawn, drawn
+from episodes.analytics.curve_series import CurveCharts, curve_charts
 from episodes.analytics.figure_menu import FIGURES
 from episodes.dashboard.curve_chart import charts_of
 from episodes.filtering.conditions import episodes_of
@@ -60,14 +60,14 @@ def counted(query: str, behind: dict[str, str]) -> tuple[int, int]:
     return episodes_of(asked).count(), episodes_of(replace(asked, ending="attempt")).count()
 
 
-def parts(scope: str, axis: Axis) -> list[Drawn]:
+def parts(scope: str, axis: Axis) -> list[CurveCharts]:
     """Return the whole curve with all of its charts, and a zoomed one."""
     query = {**QueryDict(scope).dict(), "x": axis, "y": ",".join(FIGURES)}
-    whole = drawn(CurveQuery.parse(query, UNRESTRICTED))
+    whole = curve_charts(CurveQuery.parse(query, UNRESTRICTED))
     first, *_, last = whole.series[0].curve.points
     begin, width = first.x, last.x_to - first.x
     ends = {"from": repr(begin + 0.2 * width), "to": repr(begin + 0.45 * width)}
-    return [whole, drawn(CurveQuery.parse(query | ends, UNRESTRICTED))]
+    return [whole, curve_charts(CurveQuery.parse(query | ends, UNRESTRICTED))]
 
 
 @pytest.mark.usefixtures("played")
