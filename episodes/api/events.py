@@ -49,7 +49,7 @@ from episodes.recording.live import announcement
 from episodes.recording.news import channel_of
 from episodes.visibility import key_of_person, sees_episode
 
-MAX_STEPS_PER_READ = 100
+MAX_STEPS_PER_READ = 20
 POLL_SECONDS = 10.0
 """Time between two reads without an announcement; each sends a comment, so that proxies keep the
 stream open."""
