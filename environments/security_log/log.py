@@ -104,7 +104,7 @@ class SecurityLog:
 
     def _due(self, *, is_last: bool) -> list[Event]:
         now = timezone.now()
-        due = list(self._bursts.ended(None if is_last else now))
+        due = list[Event]() if is_last else list(self._bursts.ended(now))
         for queue in (self._others, self._failures):
             for _ in range(len(queue)):
                 if event := self._bursts.take(queue.popleft()):

@@ -105,9 +105,12 @@ def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
 
 def _sizes() -> dict[int, int]:
     """Return the size in bytes of each episode by its id."""
-    sizes = dict.fromkeys(Episode.objects.values_list("pk", flat=True), ROW_BYTES)
+    sizes = dict[int, int]()
+    last: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
     with connection.cursor() as cursor:
-        for low in range(0, max(sizes, default=0), _RANGE):
+        for low in range(0, last, _RANGE):
+            ids = Episode.objects.filter(pk__gt=low, pk__lte=low + _RANGE)
+            sizes |= dict.fromkeys(ids.values_list("pk", flat=True), ROW_BYTES)
             cursor.execute(_SIZES, [low, low + _RANGE])
             sizes |= {pk: ROW_BYTES + int(size) for pk, size in cursor.fetchall()}
     return sizes
