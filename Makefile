@@ -151,7 +151,7 @@ lint: venv
 	$(BANDIT) $(AT_RANDOM) --skip B311 2> /dev/null
 
 # What makes tasks, inputs and players at random, which nobody has to be unable to guess. Elsewhere bandit asks why.
-AT_RANDOM := environments/builtin environments/checking orsweb/demo
+AT_RANDOM := environments/builtin environments/checking environments/schemas orsweb/demo
 # It prints findings to stdout. To stderr it complains that other rules agree with lines that have a `nosec`.
 BANDIT := $(BIN)/bandit --quiet --configfile pyproject.toml --recursive
 

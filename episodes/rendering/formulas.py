@@ -6,6 +6,7 @@ into attributes. Only elements and attributes of a formula are kept (`environmen
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from django.utils.html import escape, format_html, format_html_join
@@ -58,14 +59,12 @@ def formula(source: str, number: int = 0, *, is_display: bool) -> SafeString:
     """
     if number < MAX_FORMULAS and len(source) <= MAX_CHARACTERS:
         display = "block" if is_display else "inline"
-        try:
+        # A third-party parser on untrusted text raises its own exceptions, IndexError, KeyError,
+        # RecursionError …; the formula is then shown as it was written.
+        with contextlib.suppress(Exception):
             # None if the output holds more than a formula
             if math := clean_math(convert(visible(source), display=display)):
                 return math
-        # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError,
-        # RecursionError …
-        except Exception:  # shown as it was written
-            pass
     return format_html('<code class="formula">{}</code>', visible(source))
 
 
