@@ -263,6 +263,8 @@ def max_streams() -> tuple[int, int]:
 
 def _is_among(address: str, networks: Sequence[str]) -> bool:
     try:
-        return any(one == "*" or ip_address(address) in ip_network(one) for one in networks)
+        return any(
+            network == "*" or ip_address(address) in ip_network(network) for network in networks
+        )
     except ValueError:
         return False

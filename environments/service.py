@@ -266,10 +266,8 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     directory = conf.process_directory() if recovers else None
     sessions: Sequence[OpenEpisode | SessionRequest] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
-    leases, taken = (
-        Leases(membership.id, membership.rest_seconds) if membership else None,
-        list[str](),
-    )
+    leases = Leases(membership.id, membership.rest_seconds) if membership else None
+    taken = list[str]()
     if leases is not None:
         leases.start()
         # before RunningCalls replaces the notes, which others may read

@@ -389,13 +389,13 @@ def value_json(value: Any) -> str:
 def _written(write: Callable[..., bytes], value: Any, texts: Iterable[Any], **options: str) -> str:
     """Return what `write` makes of `value`, in ASCII. Long `texts` that are ASCII take a quarter of
     the time."""
-    for text in texts:
-        if type(text) is str and len(text) > 1000 and text.isascii():
-            said = write(value, **options).decode()  # without looking at each character
+    for member in texts:
+        if type(member) is str and len(member) > 1000 and member.isascii():
+            text = write(value, **options).decode()  # without looking at each character
             # iterators in the value are used up, so it is written from what was written
-            if not said.isascii():
-                said = to_json(from_json(said), ensure_ascii=True).decode("ascii")
-            return said
+            if not text.isascii():
+                text = to_json(from_json(text), ensure_ascii=True).decode("ascii")
+            return text
     return write(value, ensure_ascii=True, **options).decode("ascii")
 
 
@@ -466,9 +466,9 @@ def infinite_place(value: Any, place: str = "") -> str | None:
     )
     for key, member in members:
         if isinstance(member, float | dict | list):
-            found = infinite_place(member, f"{place}.{key}" if place else str(key))
-            if found is not None:
-                return found
+            infinite = infinite_place(member, f"{place}.{key}" if place else str(key))
+            if infinite is not None:
+                return infinite
     return None
 
 

@@ -270,7 +270,12 @@ class Review:
         """
         questions = [question for question in self._known.of(text) if question in self._edited_with]
         return next(
-            (int(self._edited_with[one][0]) for one in questions if one not in self._taken), None
+            (
+                int(self._edited_with[question][0])
+                for question in questions
+                if question not in self._taken
+            ),
+            None,
         )
 
     @cached_property

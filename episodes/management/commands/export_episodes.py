@@ -92,8 +92,10 @@ class Command(TerminalCommand):
             if file.count:
                 self.stderr.write(f"{many(file.count, format.noun)} written.")
             if running:
-                one = running == 1
-                are, them = ("1 episode is", "it") if one else (f"{running:,} episodes are", "them")
+                is_one = running == 1
+                are, them = (
+                    ("1 episode is", "it") if is_one else (f"{running:,} episodes are", "them")
+                )
                 advice = ""
                 if format.is_importable:
                     advice = f", and import_episodes will refuse {them}: export {them} again later"
