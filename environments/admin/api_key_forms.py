@@ -103,7 +103,7 @@ class NewKeyForm(KeyForm):
     owner = RowField(
         User.objects.filter(is_active=True).order_by("username"),
         required=False,
-        help_text="Owner. The key stops working when this account is deactivated.",
+        help_text="The key stops working when this account is deactivated.",
     )
 
     def __init__(self, person: Any, data: Any = None) -> None:
