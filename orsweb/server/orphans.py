@@ -39,7 +39,7 @@ class Orphans:
     def look(self, own: Collection[int]) -> None:
         """Reap those that have ended; to be called often, after the servers in `own` were
         reaped."""
-        orphans = frozenset(pid for pid in _children() if pid not in own and not _is_reaped(pid))
+        orphans = frozenset(pid for pid in _children() if pid not in own and not _reap(pid))
         # Two looks, because a server may have died between the last look at it and this one.
         self._daemons, self._recent = self._recent & orphans, orphans
 
@@ -59,12 +59,15 @@ class Orphans:
 
 
 def _orphans(pids_to_spare: Collection[int]) -> list[int]:
-    """Return the children that run and don't end by themselves."""
+    """Reap the children that have ended; return those that are left and don't end by themselves."""
+    for pid in _children():
+        if pid not in pids_to_spare:
+            _reap(pid)
+    # Read again: a process that has been reaped may have left children since the first look.
     return [
         pid
         for pid in _children()
         if pid not in pids_to_spare
-        and not _is_reaped(pid)
         and _comm(pid) != printer.NAME
         and _SELF_ENDING not in _line(pid)
     ]
@@ -75,7 +78,8 @@ def _children() -> list[int]:
     return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
 
-def _is_reaped(pid: int) -> bool:
+def _reap(pid: int) -> bool:
+    """Reap a child if it has ended; return whether it is gone."""
     with contextlib.suppress(ChildProcessError):
         return bool(os.waitpid(pid, os.WNOHANG)[0])
     return True
