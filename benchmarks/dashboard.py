@@ -170,7 +170,8 @@ def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     """Print how many steps of the first episodes each format exports in a second; return whether
     all are fast enough."""
     from episodes.models import Episode, Step
-    from episodes.transfer.export_format import ExportFile, export_formats
+    from episodes.transfer.export_file import ExportFile
+    from episodes.transfer.export_format import export_formats
     from episodes.transfer.exporting import joined
 
     names = [name for name in export_formats() if options.only in f"export {name}"]

@@ -15,7 +15,7 @@ from environments.filtering.parameters import refuse_blanks
 from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode, Rollout
-from episodes.transfer.export_format import ExportFile
+from episodes.transfer.export_file import ExportFile
 from episodes.transfer.exporting import EpisodeExport, NothingToExport, joined
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, TrainingOptions

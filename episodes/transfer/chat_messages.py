@@ -25,7 +25,7 @@ from environments.database.storable import MAX_BIGINT
 from environments.display.images import image_problem
 from environments.display.parts import read_json
 from environments.schemas.object_schemas import object_schema
-from episodes.transfer.export_source import ExportedStep
+from episodes.transfer.export_rows import ExportedStep
 from episodes.transfer.training_options import TrainingOptions
 
 Message = dict[str, Any]

@@ -39,9 +39,9 @@ from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
-from episodes.transfer.export_format import ExportFile, ExportFormat, export_formats
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import ExportFormat, export_formats
 from episodes.transfer.figure_headers import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
-from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import TaskGuard
 
@@ -147,7 +147,7 @@ class EpisodeExport:
         content = ExportFile(
             episodes,
             self.options,
-            PromptSources(readable),
+            readable,
             has_additions=viewer.key_label is None,
             guard=TaskGuard(viewer),
         )

@@ -46,7 +46,7 @@ from episodes.transfer.episode_line import (
     SplitPart,
     StepPart,
 )
-from episodes.transfer.export_source import PLAY_COLUMNS
+from episodes.transfer.export_rows import PLAY_COLUMNS
 from episodes.transfer.formats.atif.imported import ImportedEpisode
 from episodes.transfer.formats.jsonl import EPISODE_COLUMNS, ROLLOUT_COLUMNS
 from episodes.uploads.batch import MESSAGE_COLUMNS, RolloutKey, rollout_ids

@@ -22,7 +22,7 @@ from environments.errors import OrsError
 from environments.models import Task
 from episodes.models import Episode
 from episodes.transcript.hosted_prompts import prompt_of_service
-from episodes.transfer.export_source import Blobs, Recorded
+from episodes.transfer.export_rows import Blobs, Recorded
 
 Column = Literal["prompt", "tools"]
 Ask = Callable[[str, str], str]
@@ -53,13 +53,8 @@ NOTHING = Sourced("", "none")
 class PromptSources:
     """Finds the prompts and tools of the episodes of one file."""
 
-    def __init__(self, readable: QuerySet[Episode] | None = None, ask: Ask | None = None) -> None:
-        """Create the sources of the prompts.
-
-        `readable`: the episodes that the reader of the file may see. `ask`: by default the open
-        service.
-        """
-        self._readable = Episode.objects.all() if readable is None else readable
+    def __init__(self, readable: QuerySet[Episode], ask: Ask | None) -> None:
+        self._readable = readable
         self._ask = ask or prompt_of_service
         self._blobs = Blobs()
         self._by_task = dict[tuple[Column, int], Sourced]()

@@ -22,9 +22,9 @@ from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.transcript.hosted_prompts import HostedPrompts
-from episodes.transfer.export_format import ExportFile, export_formats
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
-from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
 
@@ -76,11 +76,10 @@ class Command(TerminalCommand):
                 raise CommandError(NamedRows.of(filters).unknown or NO_EPISODES)
             running = running_among(episodes, format)
             with closing(HostedPrompts()) as ask, progress_bar("Exporting") as progress:
-                sources = PromptSources(ask=ask)
                 file = ExportFile(
                     episodes,
                     export.options,
-                    sources,
+                    ask=ask,
                     progress=lambda count: progress(count, total),
                 )
                 pieces = joined(format.pieces(file))

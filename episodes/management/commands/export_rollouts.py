@@ -16,7 +16,7 @@ from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.management.commands.export_episodes import add_output
 from episodes.models import Episode
-from episodes.transfer.export_format import ExportFile
+from episodes.transfer.export_file import ExportFile
 from episodes.transfer.exporting import joined
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import TrainingOptions

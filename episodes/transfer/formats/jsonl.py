@@ -19,8 +19,9 @@ from environments.database.storable import finite
 from environments.scoring.convention import Convention
 from episodes.models import EnvironmentRevision, Rollout, RolloutMessage, Run
 from episodes.transfer.embedded_json import SCHEMA, embedded
-from episodes.transfer.export_format import ExportFile, ExportFormat, ExportLink
-from episodes.transfer.export_source import DEFINING, PLAY_COLUMNS, ExportedStep, Recorded
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.export_rows import DEFINING, PLAY_COLUMNS, ExportedStep, Recorded
 
 BATCH_MESSAGES = 200
 """Messages that one query reads."""

@@ -45,8 +45,9 @@ from episodes.transfer.conversations import (
     reported_turns,
     without_final_output,
 )
-from episodes.transfer.export_format import ExportFile, ExportFormat, ExportLink
-from episodes.transfer.export_source import ExportedStep, Recorded
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.export_rows import ExportedStep, Recorded
 from episodes.transfer.training_options import TrainingOptions
 from episodes.uploads.usage import USAGE_FIELDS
 

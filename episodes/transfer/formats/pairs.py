@@ -28,8 +28,9 @@ from episodes.transfer.chat_messages import (
     tools_of,
 )
 from episodes.transfer.conversations import prompt_and_rest
-from episodes.transfer.export_format import ExportFile, ExportFormat, ExportLink
-from episodes.transfer.export_source import Recorded, recorded
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.export_rows import Recorded
 from episodes.transfer.formats.messages import Line, reported_conversation
 
 BATCH_TASKS = 200
@@ -52,7 +53,7 @@ def pairs(file: ExportFile) -> Iterator[bytes]:
         last = batch[-1]
         worst = _worst_by_best(attempts.filter(task__in=batch), options.margin)
         ids = [number for pair in worst.items() for number in pair]
-        episodes = recorded(ids, file.guard)
+        episodes = file.recorded(ids)
         for best in episodes:
             with Line(options) as line:
                 try:

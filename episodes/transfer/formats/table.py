@@ -17,8 +17,9 @@ from episodes.analytics.components import names_of
 from episodes.filtering.columns import further_columns
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import late_components
-from episodes.transfer.export_format import ExportFile, ExportFormat, ExportLink
-from episodes.transfer.export_source import BATCH_EPISODES, EpisodeFacts
+from episodes.transfer.export_file import BATCH_EPISODES, ExportFile
+from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.export_rows import EpisodeFacts
 from episodes.uploads.matching import rollouts_of_episodes
 from episodes.uploads.usage import USAGE_FIELDS
 

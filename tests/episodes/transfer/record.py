@@ -23,7 +23,8 @@ from episodes.models import (
     Run,
     Step,
 )
-from episodes.transfer.export_format import ExportFile, export_formats
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import joined
 from episodes.transfer.importing import EpisodeImportReport, Import
 from episodes.transfer.training_options import TrainingOptions

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from episodes.models import Episode, Rollout
 from episodes.rollups.follower import catch_up
 from episodes.transfer.conversations import LostCall, ReportedMessage, reported_turns
-from episodes.transfer.export_format import ExportFile
+from episodes.transfer.export_file import ExportFile
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import TrainingOptions
 from tests.episodes.reported import MESSAGES, played, reported

@@ -10,7 +10,7 @@ import pytest
 from environments.errors import NotPlaying
 from episodes.models import Episode
 from episodes.transcript.hosted_prompts import HostedPrompts
-from episodes.transfer.prompt_sources import MAX_FAILURES, PromptSources
+from episodes.transfer.prompt_sources import MAX_FAILURES
 from tests.episodes.transfer.record import PROMPT, TOOLS, text_of
 from tests.stored import make_blob, make_environment, make_episode, make_step, make_task
 
@@ -18,9 +18,14 @@ pytestmark = pytest.mark.django_db
 QUESTION = {"role": "user", "content": "2 + 2?"}
 
 
-def row_of(episode: Episode, sources: PromptSources | None = None) -> dict[str, Any]:
-    episodes, sources = Episode.objects.filter(pk=episode.pk), sources or PromptSources()
-    return dict(json.loads(text_of("messages", episodes=episodes, sources=sources)))
+def rows_of(*episodes: Episode, **options: Any) -> list[dict[str, Any]]:
+    rows = Episode.objects.filter(pk__in=[episode.pk for episode in episodes])
+    return [json.loads(line) for line in text_of("messages", episodes=rows, **options).splitlines()]
+
+
+def row_of(episode: Episode, **options: Any) -> dict[str, Any]:
+    [row] = rows_of(episode, **options)
+    return row
 
 
 def make_silent_episode(**values: Any) -> Episode:
@@ -61,10 +66,11 @@ def test_nothing_is_invented() -> None:
 def test_episodes_that_the_reader_may_not_see_lend_nothing() -> None:
     task = make_task()
     make_episode(task=task, prompt=make_blob(PROMPT), key_label="home")
-    sources = PromptSources(Episode.objects.filter(key_label="lab"))
-    assert (
-        row_of(make_silent_episode(task=task, key_label="lab"), sources)["prompt_source"] == "none"
+    row = row_of(
+        make_silent_episode(task=task, key_label="lab"),
+        readable=Episode.objects.filter(key_label="lab"),
     )
+    assert row["prompt_source"] == "none"
 
 
 def test_the_hosted_environment_is_asked_once_per_task() -> None:
@@ -74,8 +80,7 @@ def test_the_hosted_environment_is_asked_once_per_task() -> None:
         asked.append((environment, spec))
         return PROMPT
 
-    sources = PromptSources(ask=ask)
-    rows = [row_of(make_silent_episode(task=task), sources) for _ in range(2)]
+    rows = rows_of(*(make_silent_episode(task=task) for _ in range(2)), ask=ask)
     assert [row["messages"][0] for row in rows] == [QUESTION, QUESTION]
     assert rows[0]["prompt_source"] == "hosted environment" and asked == [
         ("math", '{"question": "2 + 2?"}')
@@ -89,19 +94,16 @@ def test_an_environment_that_fails_is_not_asked_again() -> None:
         asked.append(spec)
         raise NotPlaying
 
-    sources = PromptSources(ask=ask)
-    for _ in range(MAX_FAILURES + 2):
-        assert row_of(make_silent_episode(), sources)["prompt_source"] == "none"
-    assert len(asked) == MAX_FAILURES
+    rows = rows_of(*(make_silent_episode() for _ in range(MAX_FAILURES + 2)), ask=ask)
+    assert {row["prompt_source"] for row in rows} == {"none"}
+    assert (len(rows), len(asked)) == (MAX_FAILURES + 2, MAX_FAILURES)
 
 
 def test_a_command_asks_the_classes_of_the_settings(settings: Any) -> None:
     settings.ORSWEB_ENVIRONMENTS = ["math=tests.envs:Echo"]
     asked = HostedPrompts()
     try:
-        row = row_of(
-            make_silent_episode(task=make_task({"question": "2 + 2?"})), PromptSources(ask=asked)
-        )
+        row = row_of(make_silent_episode(task=make_task({"question": "2 + 2?"})), ask=asked)
     finally:
         asked.close()
     assert row["prompt_source"] == "hosted environment" and row["messages"][0]["role"] == "user"

@@ -10,7 +10,7 @@ import pytest
 from environments.filtering.parameters import BadFilter
 from environments.scoring.definition import DefinitionOverrides
 from episodes.models import Episode
-from episodes.transfer.export_format import ExportFile
+from episodes.transfer.export_file import ExportFile
 from episodes.transfer.training_options import TrainingOptions
 from tests.episodes.transfer.record import PROMPT, TOOLS, exported, training_rows
 from tests.images import BAD_IMAGES

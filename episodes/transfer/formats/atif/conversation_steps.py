@@ -23,7 +23,7 @@ from environments.database.storable import storable
 from environments.wire import value_json
 from episodes.models import Rollout, RolloutMessage
 from episodes.transfer.chat_messages import IMAGE
-from episodes.transfer.export_source import ExportedStep
+from episodes.transfer.export_rows import ExportedStep
 from episodes.transfer.formats.atif.schema import AtifMetrics, AtifStepFields, own_fields
 from episodes.transfer.formats.atif.steps import (
     EXTRA,

@@ -32,8 +32,8 @@ from environments.database.storable import digest_of
 from environments.files.output import TakenFile
 from environments.scoring.definition import DefinitionOverrides
 from episodes.attempts.rule import FAILURES
-from episodes.transfer.export_format import ExportFile
-from episodes.transfer.export_source import EpisodeFacts
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_rows import EpisodeFacts
 from episodes.transfer.formats.atif.steps import data_of
 from episodes.transfer.formats.atif.trajectory_lines import Trajectories
 

@@ -24,7 +24,7 @@ from episodes.transfer.chat_messages import (
     result_parts,
 )
 from episodes.transfer.embedded_json import TEXT, embedded, is_embeddable
-from episodes.transfer.export_source import ExportedStep
+from episodes.transfer.export_rows import ExportedStep
 
 EXTRA = "orsweb"
 """Key of `extra` under which exports store what ATIF has no field for."""

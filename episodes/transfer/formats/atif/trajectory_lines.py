@@ -21,8 +21,8 @@ from episodes.attempts.conventions import coverage_among
 from episodes.models import RolloutMessage
 from episodes.transfer.chat_messages import tools_of
 from episodes.transfer.embedded_json import is_embeddable
-from episodes.transfer.export_format import ExportFile
-from episodes.transfer.export_source import EpisodeFacts, Recorded
+from episodes.transfer.export_file import ExportFile
+from episodes.transfer.export_rows import EpisodeFacts, Recorded
 from episodes.transfer.formats.atif.conversation_steps import (
     SOURCES,
     conversation_steps,

@@ -1,39 +1,23 @@
-"""Reads recorded episodes as plain data, in bounded memory. Blocking; the formats use it.
+"""What is exported of an episode, as plain rows: its columns, its steps, and what was added to it.
 
-Every query reads a bounded chunk completely, so SQLite holds no read transaction while a client
-downloads slowly, and a running server can keep writing. The steps of several episodes are read
-together; those of a long episode in chunks of their own. Rows are plain tuples, because Django's
-model instances cost several times as much.
-
-Accounts and guests belong to their own database and are not exported; the episode's `key_label`
-says who played.
+Rows are tuples, because Django's model instances cost several times as much. Accounts and guests
+belong to their own database and are not exported; the episode's `key_label` says who played.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
-
-from environments.models import UNRESTRICTED
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionOverrides
 from environments.wire import NO_NUMBER
-from episodes.attempts.rule import KIND
-from episodes.models import Blob, Episode, Note, Play, Rollout, Step
-from episodes.visibility import TaskGuard
+from episodes.models import Blob, Note, Play, Rollout
 
-BATCH_IDS = 20_000
-"""Ids that one query reads. With some filters a query costs the same for few as for many."""
-BATCH_EPISODES = 250
 BATCH_STEPS = 1000
 """Steps that one query reads. A step holds at most twice 8,192 characters itself; longer texts are
 blobs."""
@@ -48,7 +32,6 @@ PLAY_COLUMNS = (
     "paused_seconds",
     "differs_at",
 )
-UNGUARDED = TaskGuard(UNRESTRICTED)
 
 
 class Additions:
@@ -230,7 +213,7 @@ _PATHS = {
     "tools": "tools_id",
     "revision": "revision_id",
 }
-_EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
+FACTS_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
 
 
 class ExportedStep(NamedTuple):
@@ -253,16 +236,26 @@ class ExportedStep(NamedTuple):
     duration_ms: float
     waited_ms: float
 
+    @classmethod
+    def of(cls, row: Row, blobs: Blobs) -> ExportedStep:
+        """Return the step of a row with STEP_COLUMNS."""
+        _, *values, input_blob, output_blob = row
+        step = cls(*values)
+        if input_blob:
+            step = step._replace(input=blobs.text(input_blob))
+        if output_blob:
+            step = step._replace(output=blobs.text(output_blob))
+        return step
 
-_STEP_COLUMNS = (
+
+Row = tuple[Any, ...]
+STEP_COLUMNS = (
     "episode_id",
     "index",
     *ExportedStep._fields[1:],
     "input_blob_id",
     "output_blob_id",
 )
-_Row = tuple[Any, ...]
-"""A row with the values of _STEP_COLUMNS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,85 +270,3 @@ class Recorded:
     """The steps in order. They must be consumed before the next episode is read."""
     additions: Additions
     """What was added to this episode and to those read together with it."""
-
-
-def ids_of(episodes: QuerySet[Episode]) -> Iterator[int]:
-    """Yield ids in ascending order, read thousands at a time. Episodes that start in the meantime
-    may be included."""
-    rows, last = episodes.order_by("pk").values_list("pk", flat=True), 0
-    while ids := array("q", rows.filter(pk__gt=last)[:BATCH_IDS]):
-        yield from ids
-        last = ids[-1]
-
-
-def facts_of(ids: Iterable[int], guard: TaskGuard = UNGUARDED) -> Iterator[EpisodeFacts]:
-    """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what
-    `guard` shows."""
-    numbers = iter(ids)
-    while batch := list(islice(numbers, BATCH_EPISODES)):
-        rows = Episode.objects.filter(pk__in=batch).annotate(ending_kind=KIND).order_by()
-        columns = rows.values_list(*_EPISODE_COLUMNS)
-        episodes = {row[0]: EpisodeFacts._make(row) for row in columns}
-        for facts in (episodes[number] for number in batch if number in episodes):
-            yield facts._replace(
-                spec=guard.spec(facts.task_id, facts.environment, facts.spec),
-                content_hash=guard.hash(facts.content_hash),
-            )
-
-
-def recorded(ids: Iterable[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
-    """Yield episodes with their steps in the order of `ids`, without deleted ones; of tasks what
-    `guard` shows."""
-    blobs = Blobs()
-    for group in _groups(facts_of(ids, guard)):
-        blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
-        additions = Additions([facts.id for facts in group])
-        rows = _step_rows(group, blobs)
-        by_episode = defaultdict[int, Iterable[_Row]](tuple)
-        if group[0].is_long:
-            by_episode[group[0].id] = rows
-        else:
-            by_episode |= {number: list(steps) for number, steps in groupby(rows, itemgetter(0))}
-        for facts in group:
-            prompt, tools = blobs.text(facts.prompt), blobs.text(facts.tools)
-            steps = (_step(row, blobs) for row in by_episode[facts.id])
-            yield Recorded(facts, prompt, tools, steps, additions)
-
-
-def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
-    """Yield groups of episodes whose steps are read together. A long episode is a group of its
-    own."""
-    group, steps = list[EpisodeFacts](), 0
-    for facts in episodes:
-        more = facts.steps_count + facts.refused_count
-        if group and (facts.is_long or group[0].is_long or steps + more > BATCH_STEPS):
-            yield group
-            group, steps = [], 0
-        group.append(facts)
-        steps += more
-    if group:
-        yield group
-
-
-def _step_rows(group: list[EpisodeFacts], blobs: Blobs) -> Iterator[_Row]:
-    """Yield the rows of steps by episode and index. One query, or one for every BATCH_STEPS of a
-    long episode."""
-    rows = Step.objects.filter(episode__in=[facts.id for facts in group])
-    steps = rows.order_by("episode_id", "index").values_list(*_STEP_COLUMNS)
-    is_long, last = group[0].is_long, -1
-    while batch := list(steps.filter(index__gt=last)[:BATCH_STEPS] if is_long else steps):
-        blobs.prepare(digest for row in batch for digest in row[-2:])
-        yield from batch
-        if not is_long:
-            break
-        last = batch[-1][1]
-
-
-def _step(row: _Row, blobs: Blobs) -> ExportedStep:
-    _, *values, input_blob, output_blob = row
-    step = ExportedStep(*values)
-    if input_blob:
-        step = step._replace(input=blobs.text(input_blob))
-    if output_blob:
-        step = step._replace(output=blobs.text(output_blob))
-    return step
