@@ -76,7 +76,7 @@ def new_versions(
 
 
 class KnownQuestions:
-    """The questions of some contents, by which others are recognized. Used by sync and imports."""
+    """The questions of some contents, by which others are recognized."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._members = {member for text in texts for member in _members(text)}

@@ -11,10 +11,9 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import F
 
 from environments.curation.transfer.columns import Labels, separated
 from environments.curation.transfer.report import TaskImportReport
@@ -24,9 +23,9 @@ from environments.database.json_rows import among, rows_among
 from environments.files.rows import BadRow, FileRow, Refusal
 from environments.models import SplitEntry, Task, seen_at
 from environments.tasks import task_schema
-from environments.tasks.new_versions import KnownQuestions, Question, apart_from_spelling
+from environments.tasks.new_versions import apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
-from environments.tasks.successors import is_superseded, successors, successors_of
+from environments.tasks.successors import is_superseded, successors_of
 from environments.tasks.task_facts import tags_of
 
 Kind = Literal["added", "edited", "relabelled", "duplicate"]
@@ -110,8 +109,7 @@ class _Found:
     heirs: dict[int, KnownTask] = field(default_factory=dict)
     """What edits made of superseded tasks, by their ids."""
     respelled: dict[str, int] = field(default_factory=dict)
-    """Superseded tasks that new rows have in another spelling or with another label, by the hashes
-    of the rows."""
+    """Superseded tasks that new rows have in another spelling, by the hashes of the rows."""
     quarantined: dict[str, KnownTask] = field(default_factory=dict)
     """Quarantined tasks that new rows have in another spelling, by the hashes of the rows."""
 
@@ -137,10 +135,8 @@ class Review:
         )
         self._split = target.split.pk if target.split else None
         tasks = Task.objects.filter(environment=target.environment.pk)
-        specs = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
-        self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in specs.items()}
-        self._known = KnownQuestions(list(specs.values()))
-        self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in specs.items())
+        superseded = tasks.filter(is_superseded()).values_list("spec", "pk").iterator(2000)
+        self._superseded = {_digest(apart_from_spelling(spec)): pk for spec, pk in superseded}
         quarantines = (
             tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
         )
@@ -237,8 +233,6 @@ class Review:
                     batch.respelled |= {row.hash: old} if old else {}
                 elif spelling in self._quarantined:
                     spellings[row.hash] = self._quarantined[spelling]
-                elif old := self._superseded_like(row.text):
-                    batch.respelled[row.hash] = old
         tasks += tasks_by_hash(self._target.environment.pk, set(spellings.values()) - hashes_here)
         heirs = successors_of([*(pk for _, pk, *_ in tasks), *batch.respelled.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
@@ -261,37 +255,6 @@ class Review:
             place = KnownPlace(split, name, frozen is not None, is_hidden)
             batch.places.setdefault(task, []).append(place)
         return batch
-
-    def _superseded_like(self, text: str) -> int | None:
-        """Return the superseded task that a content is a version of, as `new_versions` defines it;
-        None if it is none.
-
-        It is none if people left a task that is as alike beside the edited one.
-        """
-        questions = [question for question in self._known.of(text) if question in self._edited_with]
-        return next(
-            (
-                int(self._edited_with[question][0])
-                for question in questions
-                if question not in self._taken
-            ),
-            None,
-        )
-
-    @cached_property
-    def _taken(self) -> set[Question]:
-        """The questions of superseded tasks that tasks in splits have, too, other than what the
-        edits made."""
-        tasks = Task.objects.filter(environment=self._target.environment.pk)
-        edits = set(successors(tasks.filter(replaced_by__isnull=False)).values())
-        places = SplitEntry.objects.filter(
-            seen_at(F("split__version")), split__is_served=True, is_hidden=False
-        )
-        served_tasks = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(
-            among("pk", edits)
-        )
-        specs = served_tasks.values_list("spec", flat=True).iterator(2000)
-        return {question for spec in specs for question in self._known.of(spec)}
 
 
 def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTask | Refusal:

@@ -27,7 +27,6 @@ from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.transfer.files import Shelf, counts, served
 from tests.filters import select
-from tests.rows import each
 from tests.stored import make_episode, make_statistics
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -578,29 +577,6 @@ def test_content_that_was_edited_since_is_found_in_another_spelling(shelf: Shelf
 
 ADA = {"question": "How many apples has Ada?", "answer": 3, "level": "easy"}
 BOB = {"question": "How many pears has Bob?", "answer": 3, "level": "easy"}
-HARD = {**ADA, "level": "hard"}
-
-
-@each("row", [HARD, {**ADA, "answer": 4}, {**ADA, "hint": "Count."}, {**ADA, "id": 7}])
-def test_content_that_was_edited_since_is_found_with_another_label(
-    shelf: Shelf, row: dict[str, Any]
-) -> None:
-    if not Task.objects.exists():
-        shelf.apply(shelf.lines(ADA, BOB))
-        replaced(ADA, {**ADA, "question": "How many green apples has Ada?"})
-    file, target = (
-        shelf.lines(row, BOB, name="again.jsonl"),
-        ImportTarget.of(shelf.environment, "test", "test"),
-    )
-    assert importing.dry_run(FileSource.of(file), target).superseded == 1
-
-
-def test_content_is_not_taken_for_an_edited_task_beside_one_that_is_as_alike(shelf: Shelf) -> None:
-    shelf.apply(shelf.lines(ADA, HARD, BOB))
-    replaced(ADA, {**ADA, "question": "How many green apples has Ada?"})
-    assert (
-        shelf.dry_run(shelf.lines({**ADA, "level": "middle"}, name="again.jsonl")).superseded == 0
-    )
 
 
 def test_a_quarantined_task_is_found_in_another_spelling_and_stays_quarantined(
