@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from sys import float_info
 from typing import Any, Literal
 
 from django.db.models import BooleanField, CharField, F, Func, Q, TextField
@@ -23,12 +24,10 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import Contains, Exact
 
 from environments.database.folding import contains
-from environments.database.storable import double_of, is_storable, number_in, storable
+from environments.database.storable import is_storable, number_in, storable
 from environments.models.folding import fold, fold_term
 
 MAX_WORDS = 20
-MAX_DIGITS = 100_000
-"""Digits that PostgreSQL reads as a number; its limit is 131,072."""
 _TERMS = re.compile(
     r'(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)(?P<operator>:(?!//)|[<>]=?|~)(?:"(?P<text>[^"]*)"|(?P<value>[^\s"=]\S*))'
     r'|"(?P<phrase>[^"]+)"|(?P<word>\S+)',
@@ -67,23 +66,19 @@ class FieldTest:
 
     def condition(self) -> Q:
         """Return the condition on Task."""
-        number = self.number
-        if not is_storable(self.value) or (self.is_order and number is None):
+        if not is_storable(self.value) or (self.is_order and self.number is None):
             return Q(pk__in=())
-        if self.is_order and number is not None:
-            return Q(SpecNumber(self.name, self.operator, number))
-        text = SpecMember(self.name, "text")
+        text = SpecMember(self.name, _TEXT)
         if self.operator == "~":
             return Q(Contains(text, fold(self.value)))
-        is_same = Q(Exact(text, fold(self.value)))
-        if number is not None:
-            return is_same | Q(SpecNumber(self.name, "=", number))
-        is_literal = not self.is_text and self.value in LITERALS
-        return (
-            is_same | Q(Exact(SpecMember(self.name, "literal"), self.value))
-            if is_literal
-            else is_same
-        )
+        condition = Q() if self.is_order else Q(Exact(text, fold(self.value)))
+        if self.number is not None:
+            operator = self.operator if self.is_order else "="
+            number = min(max(self.number, -float_info.max), float_info.max)
+            condition |= Q(SpecMember(self.name, _COMPARISON, operator=operator, number=number))
+        elif not self.is_text and self.value in LITERALS:
+            condition |= Q(Exact(SpecMember(self.name, _LITERAL), self.value))
+        return condition
 
 
 def field_tests(search: str) -> list[FieldTest]:
@@ -137,18 +132,23 @@ def _contains(text: str) -> Q:
     )
 
 
-_SQLITE = {
-    "text": "CASE WHEN {kind} = 'text' THEN LOWER(json_extract({spec}, '{path}')) END",
-    "literal": "CASE WHEN {kind} IN ('true', 'false', 'null') THEN {kind} END",
-}
-_POSTGRESQL = {
-    "text": "CASE WHEN json_typeof(v) = 'string' THEN LOWER((v #>> '{}') COLLATE \"C\") END",
-    "literal": "CASE WHEN json_typeof(v) IN ('boolean', 'null') THEN v::text END",
-}
-# The pattern leaves out numbers beyond those that a double can hold, which would be errors.
-_DOUBLE = r"'^-?([0-9]{1,250}[0-9]{0,50}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$'"  # noqa: E501
-# OFFSET 0 makes the planner compute the value once.
-_MEMBER = "(SELECT {found} FROM (SELECT ({spec})::json #> '{path}' AS v OFFSET 0) AS member)"
+_TEXT = (
+    "CASE WHEN {kind} = 'text' THEN LOWER(json_extract({spec}, '{path}')) END",
+    "CASE WHEN json_typeof(v) = 'string' THEN LOWER((v #>> '{{}}') COLLATE \"C\") END",
+)
+_LITERAL = (
+    "CASE WHEN {kind} IN ('true', 'false', 'null') THEN {kind} END",
+    "CASE WHEN json_typeof(v) IN ('boolean', 'null') THEN v::text END",
+)
+# The pattern leaves out numbers beyond those that a double can hold.
+_DOUBLE = r"'^-?([0-9]{{1,250}}[0-9]{{0,50}}(\.[0-9]{{1,250}})?|[0-9]{{1,3}}(\.[0-9]{{1,20}})?[eE][+-]?([012]?[0-9]{{1,2}}|30[0-5]))$'"  # noqa: E501
+_COMPARISON = (
+    "CASE WHEN {kind} IN ('integer', 'real') "
+    "THEN json_extract({spec}, '{path}') {operator} {number} END",
+    f"CASE WHEN v::text ~ {_DOUBLE} THEN v::text::numeric {{operator}} ({{number}})::numeric END",
+)
+"""What a member is, if it is of that kind, else NULL: of SQLite, and of PostgreSQL, where `v` is the
+member. SQLite compares whole numbers beyond 64 bits as doubles."""
 
 
 def _spec() -> Coalesce:
@@ -158,90 +158,25 @@ def _spec() -> Coalesce:
 
 
 class SpecMember(Func):
-    """A member of a task's content, if it is a text or a literal (`true`, `false`, `null`); else
-    NULL."""
+    """A member of a task's content, as one of the forms above."""
 
-    output_field = CharField()
+    def __init__(self, name: str, form: tuple[str, str], **values: Any) -> None:
+        super().__init__(_spec(), output_field=BooleanField() if values else CharField())
+        self._names = name.split(".")
+        self._sqlite, self._postgresql = form
+        self._values = values
 
-    def __init__(self, name: str, kind: Literal["text", "literal"]) -> None:
-        super().__init__(_spec())
-        self._name, self._kind = name, kind
-
-    def as_sqlite(
-        self, compiler: Any, connection: Any, **context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[()]]:
         spec, _ = compiler.compile(self.source_expressions[0])
-        return _sqlite_member(_SQLITE[self._kind], spec, self._name), ()
+        path = "$" + "".join(f'."{name}"' for name in self._names)
+        kind = f"CASE WHEN json_valid({spec}) THEN json_type({spec}, '{path}') END"
+        return f"({self._sqlite.format(kind=kind, spec=spec, path=path, **self._values)})", ()
 
     def as_postgresql(
         self, compiler: Any, connection: Any, **context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
+    ) -> tuple[str, tuple[()]]:
         spec, _ = compiler.compile(self.source_expressions[0])
-        return _postgresql_member(_POSTGRESQL[self._kind], spec, self._name), ()
-
-
-class SpecNumber(Func):
-    """Whether a member of a task's content is a number that is greater than another one, equal to
-    it, or so.
-
-    Two whole numbers are compared digit by digit, at any size. Numbers that are written with a
-    point or an exponent, here or there, are compared as doubles.
-    """
-
-    output_field = BooleanField()
-
-    def __init__(self, name: str, operator: str, number: float) -> None:
-        super().__init__(_spec())
-        self._name, self._operator, self._number = name, operator, number
-
-    def as_sqlite(
-        self, compiler: Any, connection: Any, **context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        spec, _ = compiler.compile(self.source_expressions[0])
-        as_double = f"CAST(json_extract({{spec}}, '{{path}}') AS REAL) {self._operator} %s"
-        whole, values = as_double, (double_of(self._number),)
-        if isinstance(self._number, int):
-            whole = _digits_compared("({spec} -> '{path}')", self._number) + f" {self._operator} 0"
-        template = f"CASE {{kind}} WHEN 'integer' THEN {whole} WHEN 'real' THEN {as_double} END"
-        return _sqlite_member(template, spec, self._name), values * template.count("%s")
-
-    def as_postgresql(
-        self, compiler: Any, connection: Any, **context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
-        spec, _ = compiler.compile(self.source_expressions[0])
-        comparison = f"WHEN v::text ~ {_DOUBLE} THEN v::text::double precision {self._operator} %s"
-        values: tuple[Any, ...] = (double_of(self._number),)
-        if isinstance(self._number, int):
-            is_whole = f"v::text ~ '^-?[0-9]+$' AND length(v::text) < {MAX_DIGITS}"
-            comparison = (
-                f"WHEN {is_whole} THEN v::text::numeric {self._operator} {self._number}::numeric "
-                f"{comparison}"
-            )
-        comparison = f"CASE WHEN json_typeof(v) = 'number' THEN CASE {comparison} END END"
-        return _postgresql_member(comparison, spec, self._name), values
-
-
-def _sqlite_member(template: str, spec: str, name: str) -> str:
-    path = "$" + "".join(f'."{part}"' for part in name.split("."))
-    kind = f"CASE WHEN json_valid({spec}) THEN json_type({spec}, '{path}') END"
-    return f"({template.format(kind=kind, spec=spec, path=path)})"
-
-
-def _postgresql_member(expression: str, spec: str, name: str) -> str:
-    return _MEMBER.format(found=expression, spec=spec, path="{" + ",".join(name.split(".")) + "}")
-
-
-def _digits_compared(text: str, number: int) -> str:
-    """Return SQL that compares the digits of a whole number with another one: below 0, 0, or above,
-    as that is less, equal, or greater. `text`: SQL of the number as JSON writes it, so without
-    zeros before it.
-    """
-    digits, size = str(abs(number)), f"LTRIM({text}, '-')"
-    sizes = (
-        f"CASE WHEN LENGTH({size}) <> {len(digits)} THEN LENGTH({size}) - {len(digits)}"
-        f" WHEN {size} < '{digits}' THEN -1 ELSE {size} > '{digits}' END"
-    )
-    is_negative = f"{text} < '0' AND {text} <> '-0'"  # "-" comes before every digit
-    if number < 0:
-        return f"(CASE WHEN {is_negative} THEN -({sizes}) ELSE 1 END)"
-    return f"(CASE WHEN {is_negative} THEN -1 ELSE {sizes} END)"
+        # OFFSET 0 makes the planner compute the value once.
+        member = f"SELECT ({spec})::json #> '{{{','.join(self._names)}}}' AS v OFFSET 0"
+        form = self._postgresql.format(**self._values)
+        return f"(SELECT {form} FROM ({member}) AS member)", ()

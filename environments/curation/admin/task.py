@@ -30,7 +30,7 @@ from environments.curation.admin.study_from_tasks import study_redirect
 from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.curation.admin.task_page import TaskPage
 from environments.curation.selection import Selection
-from environments.curation.spec_fields import scalar_fields
+from environments.curation.spec_fields import field_names
 from environments.curation.splits import existing_splits
 from environments.curation.task_filter import SERVED
 from environments.curation.task_search import OPERATORS, FieldTest
@@ -187,7 +187,7 @@ def _fields(
     """Return the names of the fields to search by; none without an environment."""
     number = split.environment_id if split else selection.environment
     environment = next((row for row in environments if row.pk == number), None)
-    return [] if environment is None else list(scalar_fields(environment))[:MAX_FIELDS_OFFERED]
+    return [] if environment is None else field_names(environment)[:MAX_FIELDS_OFFERED]
 
 
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
