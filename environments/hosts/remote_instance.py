@@ -31,6 +31,7 @@ from environments.hosts.remote_server import (
     encoded,
     parsed,
 )
+from environments.runtime.author_errors import text_of
 from environments.runtime.call_outcome import (
     UNSTATED,
     CallOutcome,
@@ -40,7 +41,6 @@ from environments.runtime.call_outcome import (
     refused_after_end,
 )
 from environments.runtime.instance import scores_json
-from environments.runtime.usercode import text_of
 
 PING_SECONDS = 20.0
 """Interval of pings of a session without other requests. The specification lets sessions expire

@@ -46,11 +46,11 @@ from environments.errors import (
 from environments.fair_turns import KEY
 from environments.hosts.worker_messages import Message, MessagePipe, packed
 from environments.limits import Limits
-from environments.runtime.host import LocalHost
+from environments.runtime.author_errors import fault_of
 from environments.runtime.instance import Instance
+from environments.runtime.local_host import LocalHost
 from environments.runtime.session_thread import MainThread
 from environments.runtime.threads import ThreadPool
-from environments.runtime.usercode import fault_of
 from environments.wire import GroupCandidate
 
 SWITCH_SECONDS = 0.0001

@@ -27,6 +27,7 @@ from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.limits import Limits
+from environments.runtime.author_errors import MAX_PROBLEMS, fault_of, text_of
 from environments.runtime.call_outcome import (
     CallOutcome,
     failed,
@@ -35,7 +36,7 @@ from environments.runtime.call_outcome import (
     refused_after_end,
 )
 from environments.runtime.tool_queue import ToolQueue
-from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
+from environments.runtime.usercode import OverTime, UserCode
 
 NO_SECRET = (  # nosec B105 # a sentence
     "(The environment found no secret {}. The client can send it, or the operator sets it on the "
@@ -158,7 +159,7 @@ class Instance:
         try:
             if env is not None and self._class.overrides("teardown"):
                 await self._code.within(limit, self._code.call(env.teardown))
-        except TimeoutError:
+        except OverTime:
             raise EnvironmentFault(
                 "TimeoutError", f"teardown took over {limit:g} s and was given up"
             ) from None
@@ -235,7 +236,7 @@ class Instance:
             return refused(str(error) or "ToolError", "tool_error", waited_ms=waited_ms)
         except EnvironmentFault as fault:
             return faulted(fault, waited_ms=waited_ms)
-        except TimeoutError:
+        except OverTime:
             await self._code.abandon_unawaited()
             text = (
                 f"{name!r} ran longer than {self._limits.tool_timeout_seconds:g} s "
@@ -264,8 +265,8 @@ class Instance:
     async def _run_by_class(
         self, name: str, arguments: wire.JSONObject, waited_ms: float
     ) -> CallOutcome:
-        """Call the class's own `_call_tool`. Raises: ToolError, EnvironmentFault, TimeoutError."""
-        answer = (await self._call_within_limit(self._env._call_tool, (name, arguments))).root
+        """Call the class's own `_call_tool`. Raises: ToolError, EnvironmentFault, OverTime."""
+        answer = (await self._call(self._env._call_tool, name, arguments)).root
         if answer.ok:
             return self._output(name, answer.output, waited_ms)
         return refused(
@@ -275,7 +276,7 @@ class Instance:
     async def _run_method(
         self, tool: Tool, arguments: wire.JSONObject, waited_ms: float
     ) -> CallOutcome:
-        """Check the input and run the method. Raises: ToolError, EnvironmentFault, TimeoutError."""
+        """Check the input and run the method. Raises: ToolError, EnvironmentFault, OverTime."""
         values: tuple[Any, ...] = ()
         try:
             if tool.input_check is not None:
@@ -296,26 +297,17 @@ class Instance:
             return faulted(fault_of(error), waited_ms=waited_ms)
         owner = self._env if tool.toolset is None else await self._toolset(tool.toolset)
         return self._output(
-            tool.name, await self._call_within_limit(getattr(owner, tool.name), values), waited_ms
+            tool.name, await self._call(getattr(owner, tool.name), *values), waited_ms
         )
 
-    async def _call_within_limit(self, method: Any, arguments: tuple[Any, ...]) -> Any:
-        """Return the result of the author's method. Raises: ToolError, EnvironmentFault,
-        TimeoutError.
-
-        TimeoutError always means that `tool_timeout_seconds` has passed; the author's own becomes
-        an EnvironmentFault.
-        """
-        limit = self._limits.tool_timeout_seconds
-        if limit is None:
-            return await self._call(method, arguments)
-        return await self._code.within(limit, self._call(method, arguments))
-
-    async def _call(self, method: Any, arguments: tuple[Any, ...]) -> Any:
-        recoverable = self._class.recoverable_errors
+    async def _call(self, method: Any, *arguments: Any) -> Any:
+        """Return the result of the author's method. Raises: ToolError, EnvironmentFault, OverTime
+        after `tool_timeout_seconds`."""
+        limit, recoverable = self._limits.tool_timeout_seconds, self._class.recoverable_errors
+        work = self._code.call(method, *arguments, passing=(ToolError, *recoverable))
         try:
-            return await self._code.call(method, *arguments, passing=(ToolError, *recoverable))
-        except OrsError:
+            return await (work if limit is None else self._code.within(limit, work))
+        except (OrsError, OverTime):
             raise
         except recoverable as error:
             raise ToolError(f"{type(error).__name__}: {text_of(error)}") from None

@@ -14,6 +14,7 @@ from environments import wire
 from environments.errors import EnvironmentFault
 from environments.runtime.call_outcome import HARMLESS, CallOutcome, Snapshot
 from environments.runtime.instance import Instance
+from environments.runtime.usercode import OverTime
 
 MAX_SNAPSHOT_BYTES = 4_000_000
 """Longest snapshot that is kept; each step writes it to the database."""
@@ -61,7 +62,7 @@ class SavingInstance(Instance):
             state = await (saving if limit is None else self._code.within(limit, saving))
         except EnvironmentFault as fault:
             return Snapshot(problem=f"save() failed with {fault.kind}: {fault.text}")
-        except TimeoutError:
+        except OverTime:
             await self._code.abandon_unawaited()
             return Snapshot(problem=f"save() ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)")
         if not isinstance(state, bytes):

@@ -7,13 +7,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from environments.errors import SessionDeleted
 from environments.fair_turns import KEY
+from environments.runtime.author_errors import fault_of
 from environments.runtime.crash_notes import CURRENT
 
 
 class ThreadJob:
-    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread
-    has finished.
+    """A function call: its caller awaits `result`, a thread does `work`, and then the server's loop
+    calls `deliver`, which wakes the caller. The caller may be cancelled; `ended` is set once the
+    thread has finished.
 
     The function often belongs to an instance that holds much memory, and a job may outlive the
     session. So a job drops its function when it has run, and the result or exception when that is
@@ -71,6 +74,34 @@ class ThreadJob:
         self.drop_function()
         return not self.abandoned
 
+    def deliver(self) -> None:
+        """Wake the caller that awaits `result`; called on the server's loop."""
+        self.ended = True
+        if self.future.done():  # the caller was cancelled
+            self.drop_result()
+        else:
+            self.future.set_result(None)
+        if self._end is not None:
+            self._end.set_result(None)
+
+    async def result(self) -> Any:
+        """Return what the function returned, once it has.
+
+        Raises: what the function raised; SessionDeleted if its thread was abandoned.
+        """
+        await self.future
+        value, error = self.value, self.error
+        self.drop_result()
+        if self.abandoned:
+            raise SessionDeleted
+        if error is None:
+            return value
+        try:
+            # a coroutine cannot raise StopIteration
+            raise fault_of(error) if isinstance(error, StopIteration) else error
+        finally:
+            del error  # or it and this frame would refer to each other
+
     async def await_value(self) -> None:
         """Await what the function returned on the loop of a session's thread, and store the result
         or the exception."""
@@ -89,17 +120,6 @@ class ThreadJob:
 
     def drop_result(self) -> None:
         self.value = self.error = None
-
-    def deliver(self) -> None:
-        """Resolve `future`, after which the caller takes `value` or `error`; called on the server's
-        loop."""
-        self.ended = True
-        if self.future.done():  # the caller was cancelled
-            self.drop_result()
-        else:
-            self.future.set_result(None)
-        if self._end is not None:
-            self._end.set_result(None)
 
     def until_ended(self) -> asyncio.Future[None]:
         """Return a future that is done when the job, which has not ended yet, has ended."""

@@ -55,8 +55,14 @@ class ThreadPool:
         # cancelled tasks that go on, by the moment of that
         self._overdue: dict[asyncio.Task[Any], float] = {}
 
-    def submit(self, job: ThreadJob) -> None:
+    def submit(self, job: ThreadJob, thread: SessionThread | None = None) -> None:
+        """Run a job in one of the threads, or in that of its session."""
         self._busy += 1
+        if thread is not None:
+            self._threads += 1  # so that the need for other threads stays the same
+            job.is_leased = True
+            thread.put(job)
+            return
         self._consider_growing()
         if self._busy > self._threads:
             self._waiting.put(job.key, job)
@@ -123,14 +129,6 @@ class ThreadPool:
         self._lent -= 1
         thread.hand_over(other)
         return other
-
-    def submit_to(self, thread: SessionThread, job: ThreadJob) -> None:
-        """Run a job in the thread of its session. Both are counted, so the need for other threads
-        stays the same."""
-        self._busy += 1
-        self._threads += 1
-        job.is_leased = True
-        thread.put(job)
 
     def close(self) -> None:
         """Stop idle threads; busy ones are daemons and end with the process."""

@@ -10,34 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
-
-from pydantic import ValidationError
 
 from environments.authoring.direct_calls import THREADS, Threads
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault, SessionDeleted
+from environments.runtime.author_errors import fault_of
 from environments.runtime.session_thread import SessionThread
 from environments.runtime.thread_job import ThreadJob
 from environments.runtime.threads import ThreadPool
 
 Passing = tuple[type[Exception], ...]
-MAX_PROBLEMS = 100
-"""Longest list of pydantic's problems that is formatted; a longer one would block the event
-loop."""
-MAX_LISTED_PROBLEMS = 3
-"""Problems that a message lists; of the others it gives the number."""
 MAX_CANCEL_SECONDS = 0.1
 """Time for async code in a thread of its own to end after its cancellation."""
 
-ADVICE = (
-    '. Sessions have a main thread with isolation = "session" and own_thread = True on the class, '
-    "or served as 'module:Class?isolation=\"session\"&own_thread=true'"
-)
-"""What the error says of code that needs the main thread, as signals do."""
+
+class OverTime(TimeoutError):
+    """Author's code ran longer than it may; the code itself did not raise this."""
 
 
 class UserCode:
@@ -84,53 +74,34 @@ class UserCode:
             del fault  # or it and this frame would refer to each other, and keep the instance
 
     async def _call_in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Run `fn(*args)` on a thread of the pool, or of the instance. Raises: what `fn` raises."""
-        if self._own_thread:
-            return await self._call_in_own_thread(fn, args)
-        result = await self._result_of(
-            ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit
-        )
-        return await result if inspect.isawaitable(result) else result
-
-    async def _call_in_own_thread(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Run `fn(*args)` to its end in the instance's own thread, on its loop."""
+        """Run `fn(*args)` on a thread of the pool, or to its end on the instance's own, which
+        awaits what it returns. Raises: what `fn` raises."""
         job = ThreadJob(fn, args, asyncio.get_running_loop())
-        if self._thread is None:
-            self._thread = self._pool.lend(runs_loop=self._runs_loop)
-        thread = self._thread
-        try:
-            return await self._result_of(job, partial(self._pool.submit_to, thread))
-        except asyncio.CancelledError:
-            thread.cancel(job)
-            raise
-
-    async def _result_of(self, job: ThreadJob, submit: Callable[[ThreadJob], None]) -> Any:
-        submit(job)
+        thread = None
+        if self._own_thread:
+            if self._thread is None:
+                self._thread = self._pool.lend(runs_loop=self._runs_loop)
+            thread = self._thread
+        self._pool.submit(job, thread)
         if self._jobs is None:
             self._jobs = set()
         self._jobs.add(job)
         try:
-            await job.future
+            result = await job.result()
+        except asyncio.CancelledError:
+            if thread is not None:
+                thread.cancel(job)
+            raise
         finally:
             if job.ended:
                 self._jobs.discard(job)
-        value, error = job.value, job.error
-        job.drop_result()
-        if job.abandoned:
-            raise SessionDeleted
-        if error is None:
-            return value
-        try:
-            # a coroutine cannot raise StopIteration
-            raise fault_of(error) if isinstance(error, StopIteration) else error
-        finally:
-            del error  # or it and this frame would refer to each other
+        return await result if thread is None and inspect.isawaitable(result) else result
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the result of `work`, which runs in its own task. One that ignores its
         cancellation is left running.
 
-        Raises: TimeoutError, and what `work` raises.
+        Raises: OverTime, and what `work` raises.
         """
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(consume_exception)
@@ -140,7 +111,7 @@ class UserCode:
             if task.cancel():  # it has not ended
                 self._pool.note_overdue(task)
         if not task.done():
-            raise TimeoutError
+            raise OverTime
         try:
             return task.result()
         finally:
@@ -195,46 +166,3 @@ def is_cancelled() -> bool:
     code."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def fault_of(error: BaseException) -> EnvironmentFault:
-    """Return the fault with type, message and traceback of `error`, from the first frame of the
-    author's code on."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
-    trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
-    text = text_of(error) + (ADVICE if _needs_main_thread(error) else "")
-    if isinstance(error, ValidationError):
-        trace += f"{type(error).__name__}: {text}"
-    else:
-        trace += "".join(traceback.format_exception_only(error))
-    return EnvironmentFault(type(error).__name__, text, trace)
-
-
-def _needs_main_thread(error: BaseException) -> bool:
-    """Return whether Python refused signals outside of the main thread, also as a cause."""
-    causes = (error, error.__cause__, error.__context__)
-    return any(
-        isinstance(cause, ValueError) and "only works in main thread" in str(cause)
-        for cause in causes
-    )
-
-
-def text_of(error: BaseException) -> str:
-    """Return the message of `error`, which for a ValidationError omits the input values.
-
-    pydantic truncates those, and the mask does not find a truncated secret.
-    """
-    if not isinstance(error, ValidationError):
-        return str(error)
-    count = error.error_count()
-    if count > MAX_PROBLEMS:
-        return f"{count} problems"
-    problems = error.errors(include_url=False, include_input=False)
-    texts = [
-        f"{'.'.join(map(str, problem['loc'])) or error.title}: {problem['msg']}"
-        for problem in problems[:MAX_LISTED_PROBLEMS]
-    ]
-    if count > MAX_LISTED_PROBLEMS:
-        texts.append(f"{count - MAX_LISTED_PROBLEMS} more")
-    return "; ".join(texts)
