@@ -37,7 +37,8 @@ from environments.cluster.messages import ServerMessages
 from environments.cluster.takeover import Ownership, starting_alone
 from environments.display.task_line import summary, summary_field
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.hosts.remote_sync import RemoteSync
 from environments.hosts.worker_host import WorkerLoad
 from environments.keys.agent_key import EVERYBODY
@@ -47,7 +48,7 @@ from environments.keys.shared_quotas import SharedQuotas
 from environments.models import Environment
 from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
 from environments.quotas import KeyUsage
-from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.fault_log import log_class_fault, report_to
 from environments.runtime.fault_reports import FaultReports
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
@@ -270,7 +271,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     taken = list[str]()
     if leases is not None:
         leases.start()
-        # before RunningCalls replaces the notes, which others may read
+        # before CrashNotes replaces the notes, which others may read
         async for sids in record.running_sessions():
             taken += await leases.take_left(sids)
     elif directory is not None:
@@ -278,7 +279,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
     opened = SessionService(
-        registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry))
+        registry, catalogue, record, host, limits, CrashNotes(directory, sources_of(registry))
     )
     if settings.ORSWEB_SECRETS_KEYS:
         opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))

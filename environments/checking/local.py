@@ -26,8 +26,8 @@ from environments.checking.checked_environment import (
 )
 from environments.errors import EnvironmentFault, InvalidRequest, OrsError, shorten
 from environments.limits import Limits
-from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
+from environments.runtime.local_host import LocalHost
 from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import Passing, UserCode

@@ -18,7 +18,7 @@ from django.db import DatabaseError, InterfaceError
 from environments.authoring.registry import Registry
 from environments.database.worker_threads import Workers
 from environments.errors import EnvironmentFault, Unhostable
-from environments.hosts.loading import EveryHost, remote_environments
+from environments.hosts.every_host import EveryHost, remote_environments
 from environments.hosts.remote_environment import HostedRemote
 from environments.tasks.sync import sync_environment, write_unavailable
 

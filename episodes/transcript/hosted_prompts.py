@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from environments import conf
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.runtime.task_trial import try_out
 from environments.runtime.threads import ThreadPool
 from environments.service import service_or_none, try_out_spec

@@ -11,7 +11,7 @@ from environments import Environment, TextBlock, ToolOutput, tool
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.limits import Limits
-from environments.runtime.host import LocalHost
+from environments.runtime.local_host import LocalHost
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
 from environments.tasks.sync import sync, sync_environment

@@ -19,7 +19,8 @@ from environments.errors import OrsError, shorten
 from environments.files.rows import many
 from environments.filtering.options import add_filter, filter_in
 from environments.hosts import printer
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.models import UNRESTRICTED
 from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool

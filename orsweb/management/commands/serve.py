@@ -29,7 +29,8 @@ from environments.display.terminal import TerminalCommand
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback, shorten
 from environments.hosts import printer
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.local_sandboxes.service import sandboxes
 from environments.models import Environment
 from environments.runtime.records import RETURN_SECONDS

@@ -13,7 +13,8 @@ from environments.authoring.registry import Registry
 from environments.display.terminal import TerminalCommand
 from environments.errors import EnvironmentFault, Unhostable, author_traceback
 from environments.hosts import printer
-from environments.hosts.loading import EveryHost, load, remote_environments
+from environments.hosts.every_host import EveryHost, remote_environments
+from environments.hosts.loading import load
 from environments.runtime.threads import ThreadPool
 from environments.tasks.sync import sync
 from environments.tasks.sync_report import SyncReport

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from environments.authoring.registry import Registry
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.runtime.service import SessionService
 from environments.runtime.threads import ThreadPool
 from environments.wire import Split

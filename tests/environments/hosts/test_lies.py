@@ -309,7 +309,7 @@ async def test_unknown_keys_are_left_out(server: LyingServer) -> None:
 async def test_sessions_are_pinged_and_deleted(
     server: LyingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("environments.hosts.loading.PING_SECONDS", 0.04)
+    monkeypatch.setattr("environments.hosts.every_host.PING_SECONDS", 0.04)
     async with RemotePlay(server) as play:
         await play.open("s")
         await until(lambda: server.asked("POST /ping"))

@@ -11,7 +11,7 @@ from environments.authoring.registry import Registry, load_class
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.limits import Limits, WorkerSettings
-from environments.runtime.host import LocalHost
+from environments.runtime.local_host import LocalHost
 from environments.runtime.threads import ThreadPool
 
 SLOW, QUICK = {"to": 10**12}, {"to": 3}

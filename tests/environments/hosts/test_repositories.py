@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from environments.errors import Unhostable
-from environments.hosts.loading import EveryHost, load
+from environments.hosts.every_host import EveryHost
+from environments.hosts.loading import load
 from environments.hosts.repositories import classes_in
 from environments.hosts.repository_python import python_of
 from environments.limits import Limits, LoadingSettings

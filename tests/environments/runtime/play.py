@@ -19,7 +19,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.limits import Limits
 from environments.runtime.call_outcome import CallResult
-from environments.runtime.host import LocalHost
+from environments.runtime.local_host import LocalHost
 from environments.runtime.service import SessionService
 from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
