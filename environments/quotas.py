@@ -248,11 +248,11 @@ class KeyUsage:
                 "sessions", f"none ended within {seconds:g} s, so delete one, then try again"
             )
 
-    def may_call(self) -> bool:
+    def enter_call(self) -> bool:
         """Take the place of a call; return False if it has to wait for its turn."""
         return self.requests_left >= 0 and self.calls.enter()
 
-    async def wait_to_call(self, seconds: float) -> None:
+    async def wait_to_enter_call(self, seconds: float) -> None:
         """Wait for the turn of a call, at most `seconds`, and take its place. Raises: OverQuota."""
         until = time.monotonic() + seconds
         await self.wait_for_requests(seconds)

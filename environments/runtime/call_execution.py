@@ -46,13 +46,13 @@ class ToolCalls:
 
     def __init__(self, life: SessionLife, record: Record, lingering: LingeringCalls) -> None:
         self._life, self._record, self._lingering = life, record, lingering
+        self._crash_notes = life.crash_notes
 
     async def run(self, session: Session, call: Call, path_environment: str | None) -> None:
-        """Run a call in its session, record the step, and answer it."""
+        """Run a call in its session, record the step, and answer it, which wakes `Call.wait`."""
         episode, usage = session.episode, session.usage
         arrived_at = episode.clock.now()
         started_at: float | None = None  # None: the call never reached the environment
-        has_place = False
         KEY.set(session.owner)
         try:
             if session.state is not READY:
@@ -63,24 +63,13 @@ class ToolCalls:
                 started_at = episode.clock.now()
             else:
                 started_at = arrived_at
-            if not usage.may_call():
-                await usage.wait_to_call(self._life.limits.quota_call_wait_seconds)
+            if not usage.enter_call():
+                await usage.wait_to_enter_call(self._life.limits.quota_call_wait_seconds)
                 started_at = episode.clock.now()
-            has_place = True
-            input_json = episode.recorded_input(call)
-            if isinstance(session.state, Over):
-                outcome = refused_after_limit(call.tool, session.state.limit)
-            elif session.calls.lost and session.calls.take_lost(call):
-                outcome = failed(LOST, "interrupted")
-            else:
-                running = self._life.running.note(
-                    episode.number, episode.environment, call.tool, input_json
-                )
-                call.input_digest = running.input_digest
-                if episode.survival in GOES_ON:
-                    call.note, running.is_kept = running, True
-                with running:
-                    outcome = await session.get_instance().run(call.tool, call.arguments)
+            try:
+                outcome = await self._play(session, call)
+            finally:
+                usage.calls.leave()
         # the session has ended, or a tool cancelled its own task
         except (asyncio.CancelledError, SessionDeleted):
             outcome = session.cut_short()
@@ -99,10 +88,25 @@ class ToolCalls:
                 episode=episode.number,
             )
             outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
-        finally:
-            if has_place:
-                usage.calls.leave()
         self._take_step(session, call, outcome, arrived_at, started_at)
+
+    async def _play(self, session: Session, call: Call) -> CallOutcome:
+        """Let the environment run a call whose turn it is. While it does, a note says so that
+        outlives a crash."""
+        episode = session.episode
+        call.input_json = episode.masked_input(call)
+        if isinstance(session.state, Over):
+            return refused_after_limit(call.tool, session.state.limit)
+        if session.calls.lost and session.calls.take_lost(call):
+            return failed(LOST, "interrupted")
+        note = self._crash_notes.note(
+            episode.number, episode.environment, call.tool, call.input_json
+        )
+        call.input_digest = note.input_digest
+        if episode.survival in GOES_ON:
+            call.note, note.is_kept = note, True
+        with note:
+            return await session.get_instance().run(call.tool, call.arguments)
 
     def _take_step(
         self,
@@ -151,6 +155,7 @@ class ToolCalls:
             fault = EnvironmentFault(outcome.reason, outcome.error, outcome.trace)
             log_failed_call(episode, step.index, call.tool, fault)
         result = result_of(outcome, errors)
+        # to the thread of `episodes/recording/writer.py`, which commits them
         self._record.record(*rows, committed=partial(self._answer, session, call, result, step))
 
     def _answer(

@@ -61,10 +61,10 @@ class NotedCall:
 class CallNote:
     """The note of one piece of code, which has to be entered and left by the task that runs it."""
 
-    __slots__ = ("_calls", "_offset", "_token", "input_digest", "is_kept")
+    __slots__ = ("_notes", "_offset", "_token", "input_digest", "is_kept")
 
-    def __init__(self, calls: RunningCalls, offset: int, input_digest: bytes) -> None:
-        self._calls, self._offset, self.input_digest = calls, offset, input_digest
+    def __init__(self, notes: CrashNotes, offset: int, input_digest: bytes) -> None:
+        self._notes, self._offset, self.input_digest = notes, offset, input_digest
         self._token: Token[CallNote | None] | None = None
         self.is_kept = False
         """Whether the note stays when the code has run, until `forget`."""
@@ -88,29 +88,29 @@ class CallNote:
     def note_step(self, episode: int, index: int) -> None:
         """Note that the code has run as this step, whose result has not been sent yet."""
         if self._offset:
-            self._calls.note_step(self._offset, episode, index)
+            self._notes.note_step(self._offset, episode, index)
 
     def forget(self) -> None:
         """Delete the note."""
         if self._offset:
-            self._calls.forget(self._offset)
+            self._notes.forget(self._offset)
             self._offset = 0
 
     def read(self) -> NotedCall | None:
         """Return what was noted; None if the code has ended, or is not noted."""
-        return self._calls.read(self._offset) if self._offset else None
+        return self._notes.read(self._offset) if self._offset else None
 
     def enter_thread(self) -> None:
         """Note that the code runs in the calling thread."""
         if offset := self._offset:  # otherwise the code has ended, and the place may be another's
-            self._calls.note_thread(offset)
+            self._notes.note_thread(offset)
 
 
 CURRENT: ContextVar[CallNote | None] = ContextVar("running_call", default=None)
 """The note of the code that the current task runs, for the threads to which it hands the work."""
 
 
-class RunningCalls:
+class CrashNotes:
     """The notes of this process. Used on the event loop, except for `CallNote.enter_thread`."""
 
     def __init__(

@@ -68,15 +68,16 @@ class EpisodeTally:
     remark: str = ""
     """About the latest step whose reward was no number."""
 
-    def count(self, outcome: CallOutcome, started_at: float, now: float) -> None:
-        """Count the step of a call that has ended."""
+    def count(self, outcome: CallOutcome, started_at: float, now: float) -> int:
+        """Count the step of a call that has ended, and return its index."""
+        index = self.next_index
         self.next_index += 1
         self.acted_last = now
         if self.acted_first is None:
             self.acted_first = started_at
         if outcome.status == "refused":
             self.refused += 1
-            return
+            return index
         self.steps += 1
         has_failed = outcome.status == "failed"
         self.failed += has_failed
@@ -85,12 +86,13 @@ class EpisodeTally:
             self.last_failure = outcome.error if outcome.reason in _EXPLAINED else ""
         self.failed_readings = None
         if outcome.status == "ok" and outcome.reason:  # see NO_NUMBER
-            self.remark = f" Step {self.next_index - 1}: {outcome.reason}."
+            self.remark = f" Step {index}: {outcome.reason}."
         if (reward := outcome.reward) is not None:
             self.rewards += 1
             self.reward_sum += reward
             self.last_reward = reward
             self.reward_max = reward if self.reward_max is None else max(self.reward_max, reward)
+        return index
 
     def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
         """Store the fault of the agent's last request for `what` (prompt, task tools, …), or that it
@@ -231,10 +233,10 @@ class LiveEpisode:
         """Count a completed call and return its row. Between `arrived_at` and `started_at` the call
         waited for setup."""
         mask = self._mask
-        index = self.tally.next_index
-        self.tally.count(outcome, started_at, now)
+        index = self.tally.count(outcome, started_at, now)
         queued_ms = outcome.waited_ms
-        input_json = call.input_json or self.recorded_input(call)
+        # a call that was stopped before its turn has no text yet
+        input_json = call.input_json or self.masked_input(call)
         output_json = None if outcome.output_json is None else mask.json(outcome.output_json)
         self.usage.record(len(input_json) + len(output_json or outcome.error), now)
         return StepTaken(
@@ -267,11 +269,9 @@ class LiveEpisode:
         self.has_snapshot = True
         return SnapshotTaken(self.number, index, state, problem)
 
-    def recorded_input(self, call: Call) -> str:
-        """Return the recorded JSON text of a call's arguments, without secrets; made once."""
-        if not call.input_json:
-            call.input_json = self._mask.json(call.arguments_json)
-        return call.input_json
+    def masked_input(self, call: Call) -> str:
+        """Return the JSON text of a call's arguments, without secrets."""
+        return self._mask.json(call.arguments_json)
 
     def leave(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the cause of the session's end, and return its row.

@@ -24,7 +24,7 @@ from environments.errors import Draining, SessionNotFound, Unsupported
 from environments.limits import Limits
 from environments.quotas import KeyUsage
 from environments.runtime.call_execution import ToolCalls
-from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.operator_secrets import SecretsSource
@@ -85,11 +85,11 @@ class SessionService:
         record: Record,
         host: Host,
         limits: Limits,
-        running: RunningCalls | None = None,
+        crash_notes: CrashNotes | None = None,
     ) -> None:
         self.registry, self.tasks, self.limits = registry, tasks, limits
         self._record, self._host = record, host
-        self._life = SessionLife(registry, tasks, record, host, limits, running or RunningCalls())
+        self._life = SessionLife(registry, tasks, record, host, limits, crash_notes or CrashNotes())
         self._table = self._life.table
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
         self._calls = ToolCalls(self._life, record, self._lingering)
@@ -441,7 +441,9 @@ class SessionService:
                 or unknown_task_id()
             )
         session.check_alive()
-        if (call := None if task_id else await calls.adopt(request.name, request.input)) is None:
+        if (
+            call := None if task_id else await calls.adopt_orphan(request.name, request.input)
+        ) is None:
             session.check_alive()
             session.usage.check_queue()
             call = self._start(session, known_id, request.name, request.input)
@@ -490,7 +492,7 @@ class SessionService:
         if task_id and calls.is_used(task_id):
             return calls.find(task_id) or unknown_task_id()
         arguments = request.model_dump(include={"candidates"})
-        call = None if task_id else await calls.adopt("/score_group", arguments)
+        call = None if task_id else await calls.adopt_orphan("/score_group", arguments)
         session.check_alive()
         if call is None:
             call = self._start(session, task_id, "/score_group", arguments)

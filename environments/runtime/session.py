@@ -47,7 +47,8 @@ class Session:
     """Only `enter` changes it."""
     calls: Calls = field(default_factory=Calls)
     instance: PlayedInstance | None = None
-    """From the start of construction until it is closed."""
+    """From the start of construction until it is closed: an `Instance` (`instance.py`) for a class
+    of this process; `environments/hosts/every_host.py` has the others."""
     place: Places | None = None
     """Of an environment that bears a number of sessions only."""
     timer: asyncio.TimerHandle | None = None

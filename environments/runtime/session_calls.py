@@ -187,7 +187,7 @@ class Calls:
                 return True
         return False
 
-    async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
+    async def adopt_orphan(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the oldest call of the same request that has lost its readers, if there is one.
 
         The reset of a connection and the repeated request may reach the event loop in the same

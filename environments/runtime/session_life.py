@@ -35,7 +35,7 @@ from environments.errors import (
 from environments.fair_turns import KEY
 from environments.limits import Limits
 from environments.runtime.call_outcome import CUT, result_of
-from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
 from environments.runtime.operator_secrets import SecretsSource, is_played_by, with_secrets
@@ -70,9 +70,10 @@ class SessionLife:
         record: Record,
         host: Host,
         limits: Limits,
-        running: RunningCalls,
+        crash_notes: CrashNotes,
     ) -> None:
-        self.registry, self.tasks, self.host, self.running = registry, tasks, host, running
+        self.registry, self.tasks, self.host = registry, tasks, host
+        self.crash_notes = crash_notes
         self._record, self.limits = record, limits
         self.table = SessionTable(registry, limits)
         self.counts = PlayCounts()
@@ -284,7 +285,7 @@ class SessionLife:
         up."""
         KEY.set(session.owner)
         try:
-            with self.running.note(
+            with self.crash_notes.note(
                 session.episode.number, session.episode.environment, "constructor"
             ):
                 return await instance.construct(spec, request.secrets or {}, request.toolset)
@@ -305,7 +306,7 @@ class SessionLife:
         KEY.set(session.owner)
         episode = session.episode
         try:
-            with self.running.note(episode.number, episode.environment, "setup"):
+            with self.crash_notes.note(episode.number, episode.environment, "setup"):
                 await session.get_instance().set_up()
         except EnvironmentFault as fault:
             log_fault("setup failed", episode, fault)
@@ -345,7 +346,7 @@ class SessionLife:
         """
         episode = session.episode
         try:
-            with self.running.note(episode.number, episode.environment, what):
+            with self.crash_notes.note(episode.number, episode.environment, what):
                 text = await answer
         except EnvironmentFault as fault:
             log_fault(f"{what} failed", episode, fault)
@@ -422,7 +423,9 @@ class SessionLife:
         EnvironmentFault."""
         instance, session.instance = session.instance, None
         if instance is not None:
-            with self.running.note(session.episode.number, session.episode.environment, "teardown"):
+            with self.crash_notes.note(
+                session.episode.number, session.episode.environment, "teardown"
+            ):
                 await instance.close()
 
     async def _end_in_time(self, session: Session, limit: str) -> None:

@@ -206,11 +206,11 @@ class SessionReturn:
             secrets = self._unseal(past_episode.sealed)
         request = SessionRequest(session.sid, session.owner, environment.name, secrets=secrets)
         if await life.construct(session, instance, json.loads(past.spec_json), request):
-            with life.running.note(episode.number, episode.environment, "setup"):
+            with life.crash_notes.note(episode.number, episode.environment, "setup"):
                 await instance.set_up()
         snapshot = past.snapshot
         if snapshot is not None and not snapshot.problem:
-            with life.running.note(episode.number, episode.environment, "load"):
+            with life.crash_notes.note(episode.number, episode.environment, "load"):
                 try:
                     await instance.restore(snapshot.state)
                 except EnvironmentFault as fault:
@@ -248,7 +248,7 @@ class SessionReturn:
             isinstance(message, dict) and "role" in message for message in prompt
         )
         read = instance.messages_json if has_roles else instance.prompt_json
-        with self._life.running.note(episode.number, episode.environment, "prompt"):
+        with self._life.crash_notes.note(episode.number, episode.environment, "prompt"):
             new_prompt = await read()
         if episode.mask_json(new_prompt) != prompt_json:
             raise OtherPast("its prompt was another one")
@@ -260,7 +260,7 @@ class SessionReturn:
         name = f"step {step.index} ({step.tool!r})"
         if step.status == "failed" and step.reason in _UNKNOWN:
             raise OtherPast(f"{name} did not end by itself")
-        with self._life.running.note(
+        with self._life.crash_notes.note(
             episode.number, episode.environment, step.tool, step.input_json
         ):
             outcome = await instance.run(step.tool, json.loads(step.input_json))
