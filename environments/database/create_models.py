@@ -24,6 +24,8 @@ class CreateModels(Operation):
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
         # forget the rendered models, or each of ours is added to them
         vars(state).pop("apps", None)
+        # they will be rendered with all relations, so none is left for later operations
+        state.is_delayed = False
         for model in self.models:
             model.state_forwards(app_label, state)
 

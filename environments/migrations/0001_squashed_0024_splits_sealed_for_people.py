@@ -1,4 +1,7 @@
-"""Makes the tables of the catalogue, of access and of the cluster at once, as the replaced migrations leave them."""
+"""Makes the tables of the catalogue, of access and of the cluster at once, as the replaced migrations leave them.
+
+Databases have its name on record, so it keeps that, although it replaces later ones too.
+"""
 
 import django.db.models.deletion
 from django.conf import settings
@@ -36,6 +39,9 @@ class Migration(migrations.Migration):
         ('environments', '0022_folded_specs'),
         ('environments', '0023_fold_specs'),
         ('environments', '0024_splits_sealed_for_people'),
+        ('environments', '0025_fold_invisible_characters'),
+        ('environments', '0026_environment_secrets'),
+        ('environments', '0027_numberless_attempts'),
     ]
 
     dependencies = [
@@ -158,6 +164,20 @@ class Migration(migrations.Migration):
                 options={
                     'ordering': ['position', 'name'],
                     'permissions': [('open_admin', 'Can open the admin'), ('view_hidden_fields', 'Can see hidden fields of tasks'), ('view_private_environments', 'Can see all private environments')],
+                },
+            ),
+            migrations.CreateModel(
+                name='EnvironmentSecret',
+                fields=[
+                    ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                    ('name', models.CharField(max_length=200)),
+                    ('sealed', models.BinaryField(help_text="Encrypted under a key that is made of the server's secret key")),
+                    ('environment', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='secrets', to='environments.environment')),
+                ],
+                options={
+                    'verbose_name': 'secret of an environment',
+                    'verbose_name_plural': 'secrets of environments',
+                    'constraints': [models.UniqueConstraint(fields=('environment', 'name'), name='secret_name_unique')],
                 },
             ),
             migrations.CreateModel(
@@ -291,6 +311,7 @@ class Migration(migrations.Migration):
                     ('env_error', models.PositiveIntegerField(db_default=0, default=0, help_text='With failed setups')),
                     ('rate', models.FloatField(help_text='successes by attempts, 0 to 1; 0 without attempts')),
                     ('bucket', models.CharField(db_default='', help_text="By the thresholds that the environment's statistics follow", max_length=9)),
+                    ('numberless', models.PositiveIntegerField(db_default=0, default=0, help_text='Attempts whose own return lacks a reward that was not a number')),
                 ],
                 options={
                     'indexes': [models.Index(condition=models.Q(('by', 'all')), fields=['bucket', 'task', 'by'], name='taskstatistics_bucket'), models.Index(condition=models.Q(('by', 'all')), fields=['environment', 'task'], name='taskstatistics_overall')],

@@ -1,4 +1,7 @@
-"""Makes the tables of episodes, their text search and the groups of people, as the replaced migrations leave them."""
+"""Makes the tables of episodes, their text search and the groups of people, as the replaced migrations leave them.
+
+Databases have its name on record, so it keeps that, although it replaces later ones too.
+"""
 
 import django.db.models.deletion
 from django.conf import settings
@@ -199,12 +202,16 @@ class Migration(migrations.Migration):
         ('episodes', '0054_runs_are_executions'),
         ('episodes', '0055_rounded_success'),
         ('episodes', '0056_splits_of_runs'),
+        ('episodes', '0057_incidents_of_left_processes'),
+        ('episodes', '0058_exceptions_as_incidents'),
+        ('episodes', '0059_suites_of_studies'),
+        ('episodes', '0060_numberless_attempts'),
     ]
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
         ('contenttypes', '0002_remove_content_type_name'),
-        ('environments', '0023_fold_specs'),
+        ('environments', '0027_numberless_attempts'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -297,6 +304,7 @@ class Migration(migrations.Migration):
                     ('author', models.CharField(max_length=150)),
                     ('created', models.DateTimeField(auto_now_add=True)),
                     ('closed', models.DateTimeField(blank=True, help_text='When its links were revoked for good', null=True)),
+                    ('suite', models.ForeignKey(blank=True, db_index=False, help_text='That was published for it, and is hidden as long as it is; empty: it has tasks of another suite', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='episodes.suite')),
                 ],
                 options={
                     'verbose_name_plural': 'studies',
@@ -558,9 +566,9 @@ class Migration(migrations.Migration):
                 name='Incident',
                 fields=[
                     ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                    ('kind', models.CharField(choices=[('died', 'server died'), ('held', 'server held'), ('lost', 'worker process')], max_length=4)),
+                    ('kind', models.CharField(choices=[('died', 'server died'), ('held', 'server held'), ('lost', 'worker process'), ('left', 'processes left'), ('code', 'exception')], max_length=4)),
                     ('happened', models.DateTimeField(help_text='Of several holds, the latest')),
-                    ('how', models.CharField(help_text='How the process died, or what was held', max_length=200)),
+                    ('how', models.CharField(help_text='How the process died, what was held or left, or what was raised', max_length=200)),
                     ('seconds', models.FloatField(default=0.0, help_text='How long the server was held; of several holds, the longest')),
                     ('count', models.PositiveIntegerField(default=1)),
                     ('environment', models.ForeignKey(blank=True, help_text='Empty: unknown', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='incidents', to='environments.environment')),
@@ -570,8 +578,8 @@ class Migration(migrations.Migration):
                     ('since', models.DateTimeField(blank=True, help_text='When the call began', null=True)),
                     ('is_certain', models.BooleanField(default=False, help_text='Whether this call is known to have caused it')),
                     ('has_disabled', models.BooleanField(default=False, help_text='Whether the environment was disabled because of it')),
-                    ('others', models.TextField(blank=True, help_text='What else ran, if the cause is not certain')),
-                    ('trace', models.TextField(blank=True, help_text='Stack of the thread')),
+                    ('others', models.TextField(blank=True, help_text='What else ran, if the cause is not certain; of an exception, episodes and steps')),
+                    ('trace', models.TextField(blank=True, help_text='Stack of the thread, or traceback')),
                 ],
                 options={
                     'ordering': ['-pk'],
@@ -723,6 +731,8 @@ class Migration(migrations.Migration):
                     ('interrupted', models.PositiveIntegerField(default=0)),
                     ('no_call', models.PositiveIntegerField(default=0)),
                     ('probes', models.PositiveIntegerField(default=0)),
+                    ('numberless', models.PositiveIntegerField(db_default=0, default=0, help_text='Those with a reward that was not a number')),
+                    ('expired_numberless', models.PositiveIntegerField(db_default=0, default=0)),
                 ],
                 options={
                     'constraints': [models.UniqueConstraint(fields=('period', 'start', 'environment_id'), name='activity_unique')],

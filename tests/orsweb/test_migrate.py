@@ -1,4 +1,5 @@
-"""`manage.py migrate` checks the foreign keys of SQLite once, however many migrations there are."""
+"""`manage.py migrate` checks the foreign keys of SQLite once, however many migrations there are, and
+imports no page."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from environments.models import Split
+from tests import programs
+from tests.server import LiveServer
 from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,3 +43,18 @@ def test_a_row_that_refers_to_none_is_reported() -> None:
     finally:
         Split.objects.all().delete()
         migrate()
+
+
+def test_no_page_is_imported_for_it() -> None:
+    """Which takes longer than all else of a first start."""
+    code = (
+        "import sys; from django.core.management import call_command;"
+        "call_command('migrate', verbosity=0, skip_checks=False);"
+        "print('orsweb.urls' in sys.modules)"
+    )
+    server = LiveServer()
+    try:
+        done = programs.run("shell", "--no-imports", "-c", code, env=server.env, check=True)
+    finally:
+        server.discard()
+    assert done.stdout == "False\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core import checks
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
@@ -17,6 +18,12 @@ from orsweb.server import pending_migrations
 
 
 class Command(migrate.Command):
+    def check(self, *args: Any, **options: Any) -> None:
+        """Check models and the database alone. All checks import every page, which takes longer
+        than all else of a first start."""
+        tags = [checks.Tags.models, checks.Tags.database]
+        super().check(*args, **options | {"tags": tags})
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate.
 
