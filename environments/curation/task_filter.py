@@ -203,4 +203,4 @@ class TaskFilter(Filters):
             condition &= is_in_split(self.split, is_served=self.is_served_by_split)
         if self.state and not self.is_served_by_split:
             condition &= is_in_state(self.state)
-        return condition & self.narrowed()[0]
+        return condition & self.condition_and_unknown_names()[0]

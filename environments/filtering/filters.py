@@ -211,7 +211,7 @@ class Filters:
             return replace(self, **{declaration.field: declaration.default})
         return replace(self, more={key: value for key, value in self.more.items() if key != name})
 
-    def narrowed(self) -> tuple[Q, list[str]]:
+    def condition_and_unknown_names(self) -> tuple[Q, list[str]]:
         """Return the condition of the parameters that have one of their own, and a sentence for
         each name that does not exist. One query for each name, and another if it does not exist."""
         condition, sentences = Q(), list[str]()
@@ -242,7 +242,7 @@ class Filters:
         return declaration.label or name, words
 
     @property
-    def conditions(self) -> list[str]:
+    def names_of_conditions(self) -> list[str]:
         """Names of the parameters that leave rows out; and `key`, for an API key that reads only
         its own."""
         names = [
@@ -255,7 +255,7 @@ class Filters:
     @property
     def is_empty(self) -> bool:
         """Whether the filter finds all rows that the viewer may see."""
-        return not self.conditions
+        return not self.names_of_conditions
 
 
 def text_of(value: object) -> str:

@@ -30,11 +30,10 @@ from environments.models.viewer import visible_environments
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
 from episodes.attempts.rule import ENDED
-from episodes.browsing.episode_list import describe_tasks
-from episodes.filtering.columns import for_rows
+from episodes.browsing.task_lines import describe_tasks, name_tasks
+from episodes.filtering.columns import with_list_columns
 from episodes.filtering.conditions import COUNTED_CAUSES
 from episodes.filtering.filters import PLAYERS
-from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
 from episodes.models.privacy import outside_hidden_parts, visible_episodes
 from episodes.templatetags import record
@@ -153,7 +152,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
-        return for_rows(queryset.filter(outside_hidden_parts(viewer_of(request.user))))
+        return with_list_columns(queryset.filter(outside_hidden_parts(viewer_of(request.user))))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
@@ -316,7 +315,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
         episodes = row.episodes.seen_by(viewer_of(request.user))
-        latest = list(for_rows(episodes.order_by("-pk"))[:50])
+        latest = list(with_list_columns(episodes.order_by("-pk"))[:50])
         describe_tasks(latest)
         return {"episodes": latest}
 

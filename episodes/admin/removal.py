@@ -24,7 +24,7 @@ from environments.database.storable import id_in
 from environments.errors import OrsError
 from environments.filtering.parameters import refuse_blanks
 from environments.models import Viewer
-from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
+from episodes.filtering.conditions import NamedRows, refuse_all
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.removal.batch import ids_of, new_removal, remove_all
@@ -78,9 +78,10 @@ def _episodes(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
     filters = EpisodeFilter.parse(values, viewer=viewer)
     refuse_all(filters, f"The filter {query!r} would delete every episode.")
     filters.refuse_future()
-    if unknown := NamedRows.of(filters).unknown:
-        raise OrsError(unknown)
-    return episodes_of(filters, most_texts=None)
+    rows = NamedRows.of(filters)
+    if rows.unknown:
+        raise OrsError(rows.unknown)
+    return rows.episodes(most_texts=None)
 
 
 def _mark(plan: RemovalPlan) -> str:

@@ -21,7 +21,7 @@ from django.db.models import Count, Max, Q, QuerySet, Value
 from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.split_indexes import served
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.models.privacy import own_records, visible_runs
@@ -218,8 +218,8 @@ def scope_of_filter(filters: EpisodeFilter, rows: NamedRows, label: str = "all e
         return scope_of(split)
     if names == {"environment"} and environment:
         return scope_of(environment)
-    has_groups = run is not None and _GROUPED.issuperset(set(filters.conditions) - others)
-    episodes = episodes_of(filters, rows, for_figures=True)
+    has_groups = run is not None and _GROUPED.issuperset(set(filters.names_of_conditions) - others)
+    episodes = replace(rows, filter=filters).episodes(for_figures=True)
     return replace(filtered(episodes, label, _within(filters, rows)), has_groups=has_groups)
 
 
@@ -239,7 +239,8 @@ def people_left_out(filters: EpisodeFilter, rows: NamedRows | None = None) -> st
     """
     if without_people(filters) is filters:
         return ""
-    of_people = episodes_of(replace(filters, player="human"), rows, for_figures=True)
+    rows = replace(rows or NamedRows.of(filters), filter=replace(filters, player="human"))
+    of_people = rows.episodes(for_figures=True)
     number = of_people.ended().order_by()[: MAX_COUNTED + 1].count()
     if not number:
         return ""
@@ -259,10 +260,12 @@ def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -
         parts = [
             OverlaidPart(replace(filters, player=kind), label) for kind, label in PLAYERS.items()
         ]
-        parts = [part for part in parts if episodes_of(part.filter, for_figures=True).exists()]
+        parts = [
+            part for part in parts if NamedRows.of(part.filter).episodes(for_figures=True).exists()
+        ]
         return Overlaid(parts, len(parts))
     filters = without_people(filters)
-    episodes = episodes_of(filters, for_figures=True)
+    episodes = NamedRows.of(filters).episodes(for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and (condition := visible_runs(filters.viewer)):
         recent = recent.filter(run__in=Run.objects.filter(condition))

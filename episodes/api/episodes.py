@@ -51,7 +51,7 @@ class EpisodesView(ApiView):
         query = EpisodeListQuery.parse(
             request.GET, self.reader.viewer, also=("limit",), size=limit_of(request)
         )
-        result = query.result()
+        result = query.result(has_task_names=False)
         self.refuse_unknown(result.unknown)
         for row in result.rows:
             row.episode.snippet = row.snippet  # type: ignore[attr-defined]  # for the serializer

@@ -42,7 +42,7 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable
 
-from environments.scoring.convention import NUMBERLESS_KINDS
+from environments.scoring.convention import NUMBERLESS_KINDS, Convention, Treatment
 from environments.scoring.returns import RETURNS
 from environments.wire import NO_NUMBER
 
@@ -130,6 +130,11 @@ def kind_of(episode: Any) -> str:
     cause = str(episode.cause)
     numberless = f"{cause}_nan"
     return numberless if numberless in NUMBERLESS_KINDS and NO_NUMBER in episode.detail else cause
+
+
+def treatment_of(episode: Any, convention: Convention) -> Treatment:
+    """Return how an ended Episode counts by the convention. Reads `episode.play` of people."""
+    return convention.treatments.get(kind_of(episode), "keep")
 
 
 class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):

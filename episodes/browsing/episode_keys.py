@@ -26,8 +26,8 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.storable import MAX_BIGINT
 from environments.filtering.parameters import BadFilter
-from environments.scoring.returns import Return
 from episodes.attempts.rule import ENDED
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 
@@ -57,6 +57,11 @@ a page says that it is bounded."""
 COUNTED = "counted_"
 """Start of the names of annotations by which lists are sorted."""
 _RANGES = frozenset(("return", "steps", "ends", "time"))
+"""Subjects of filters by ranges."""
+_FIGURES = {"steps": "steps_count", "duration": "duration_seconds"}
+_RISING = {"time": "created", "ends": "end_number"}
+"""Columns that rise with time, by the subject of a filter. A filter by one such range alone is read
+along its index, wherever the range starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +72,17 @@ class EpisodeOrder:
     is_descending: bool = True
 
     @classmethod
-    def parse(cls, text: str, definition: Return) -> EpisodeOrder:
-        """Return the order that the parameter `sort` names; the newest first if it is empty.
-        Raises: BadFilter."""
-        name = (text or "-time").removeprefix("-")
-        if name not in SORTS:
-            legal = ", ".join(f"{name}, -{name}" for name in SORTS)
-            raise BadFilter("sort", text, f"allowed are {legal} (with - the largest first)")
-        columns = {
-            "return": f"return_{definition}",
-            "steps": "steps_count",
-            "duration": "duration_seconds",
-        }
-        return cls(columns.get(name, "id"), (text or "-time").startswith("-"))
+    def of(cls, sort: str, names: NamedRows) -> EpisodeOrder:
+        """Return the order that the parameter `sort` asks of a filter's episodes. Empty: the newest
+        first."""
+        name, is_descending = sort.removeprefix("-"), not sort or sort.startswith("-")
+        if name == "return":
+            start = "" if names.conventions.zeros is None else COUNTED
+            return cls(f"{start}return_{names.definition}", is_descending)
+        if name in _FIGURES:
+            return cls(_FIGURES[name], is_descending)
+        first, *others = subjects_of(names.filter) or [""]
+        return cls("id" if others else _RISING.get(first, "id"), is_descending)
 
     def __str__(self) -> str:
         return f"{'-' if self.is_descending else ''}{self.column}"
@@ -95,14 +98,12 @@ class EpisodeOrder:
 
     @property
     def is_figure(self) -> bool:
-        return (
-            self.is_return or self.is_counted or self.column in ("steps_count", "duration_seconds")
-        )
+        return self.is_return or self.is_counted or self.column in _FIGURES.values()
 
     @property
-    def part(self) -> str:
-        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are
-        read together."""
+    def subject(self) -> str:
+        """Subject of a filter (`subjects_of`) whose index has this order, so that the two are read
+        together."""
         if not self.is_figure:
             return {"created": "time", "end_number": "ends"}.get(self.column, "")
         return "return" if self.is_return else self.column.removesuffix("_count")
@@ -232,31 +233,50 @@ class _Beyond(Func):
         return f"({column}, {pk}) {self.sign} ({value}, {number})", values
 
 
-def has_index(parts: frozenset[str]) -> bool:
-    """Return whether an index alone gives what a filter about `parts` finds, and no other episode
-    has to be read."""
-    parameters = EpisodeFilter.parameters()
-    return len(parts) <= 1 and all(
-        parameters[part].is_indexed for part in parts if part in parameters
+def subjects_of(filters: EpisodeFilter) -> frozenset[str]:
+    """Return what the filter sets conditions for, by name.
+
+    These are parameters, without `_from` and `_to` for a range, and `time` for since and until.
+    What one index holds together counts once: a split and its environment, a run and one of its
+    training steps.
+    """
+    names = {
+        "time" if name in ("since", "until") else name.partition("_")[0]
+        for name in filters.names_of_conditions
+    }
+    if "split" in names:
+        names.discard("environment")
+    if filters.run is not None and filters.step and filters.step.low == filters.step.high:
+        names.discard("step")
+    return frozenset(names)
+
+
+def has_index(filters: EpisodeFilter) -> bool:
+    """Return whether an index alone gives what the filter finds, and no other episode has to be
+    read."""
+    subjects, parameters = subjects_of(filters), filters.parameters()
+    return len(subjects) <= 1 and all(
+        parameters[name].is_indexed for name in subjects if name in parameters
     )
 
 
-def read(
-    rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int
-) -> KeySearch:
-    """Return up to `size` keys of `rows` in the direction. `parts`: `conditions.parts_of` their
-    filter."""
-    if parts <= {direction.order.part}:
+def read(names: NamedRows, direction: Direction, size: int) -> KeySearch:
+    """Return up to `size` keys of a filter's episodes in the direction."""
+    rows: QuerySet[Episode] = names.episodes()
+    order, subjects = direction.order, subjects_of(names.filter)
+    if order.is_counted:
+        value = names.conventions.return_of(names.definition)
+        rows = rows.annotate(**{order.column: value})
+    if subjects <= {order.subject}:
         return KeySearch(_plain(rows, direction, size))
-    if direction.order.is_figure:
+    if order.is_figure:
         return _by_figure(rows, direction, size)
-    edge = None if has_index(parts) else _edge(direction, MAX_LOOKED_AT)
+    edge = None if has_index(names.filter) else _edge(direction, MAX_LOOKED_AT)
     rows = _within(rows, edge, direction)
-    keys, count = (
-        _by_time(rows, direction, size)
-        if parts & _RANGES
-        else (_plain(rows, direction, size), None)
-    )
+    if subjects.isdisjoint(_RANGES):
+        keys, count = _plain(rows, direction, size), None
+    else:
+        keys, count = _by_time(rows, direction, size)
     return KeySearch(keys, edge if len(keys) < size else None, None if edge else count)
 
 

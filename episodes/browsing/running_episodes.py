@@ -11,7 +11,7 @@ from django.db.models import Count, F, Max, OuterRef, Subquery, Sum
 
 from environments.database.storable import finite
 from environments.models import Viewer
-from episodes.filtering.columns import for_rows
+from episodes.filtering.columns import with_list_columns
 from episodes.models import Episode, Step
 
 MAX_ADDED = 2_000
@@ -43,7 +43,7 @@ class Playing:
     """A running or ended episode as a line of a list."""
 
     episode: Episode
-    """The episode with what `episode_list.summaries` needs."""
+    """The episode with what `task_lines` needs."""
     steps: int
     return_so_far: float | None
     """Return by the definition of the list; None if there is none."""
@@ -64,7 +64,7 @@ def running(
     `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose
     return is not shown.
     """
-    rows = for_rows(Episode.objects.seen_by(viewer).filter(status="running"))
+    rows = with_list_columns(Episode.objects.seen_by(viewer).filter(status="running"))
     episodes = list(rows.order_by("-pk")[:limit])
     figures = so_far([episode.pk for episode in episodes], blind)
     return [
@@ -98,7 +98,7 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
 def ended(limit: int, viewer: Viewer, definition: str | None = None) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition`: as for `running`."""
     # the bound leads to the index
-    rows = for_rows(Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO))
+    rows = with_list_columns(Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO))
     return [
         _playing(episode, episode.steps_count, episode.returns, definition)
         for episode in rows.order_by("-created", "-pk")[:limit]

@@ -20,16 +20,13 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_keys import SORTS
-from episodes.browsing.episode_list import (
-    EpisodeList,
-    EpisodeListQuery,
-    summary_of,
-)
+from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
+from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.shared_parts import shared_part
-from episodes.filtering.columns import for_rows, headings
+from episodes.filtering.columns import headings, with_list_columns
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
-from episodes.filtering.names import models, name_tasks, people, runs, studies
+from episodes.filtering.names import models, people, runs, studies
 from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
 from episodes.transfer.export_format import export_formats
@@ -82,7 +79,6 @@ def episodes(request: HttpRequest) -> HttpResponse:
 
 def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     """Return the template variables of the table."""
-    name_tasks(row.episode for row in page.rows)
     order, heads = {"sort": query.sort, "columns": ",".join(query.labels)}, _heads(query)
     return {
         "filter": query.filter,
@@ -91,7 +87,7 @@ def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "columns": query.labels,
         "width": 1 + len(heads) + len(query.labels),
         "total": str(query.match_count(page)),
-        "seal_note": _seal_note(page.subject, query.filter.viewer),
+        "seal_note": _seal_note(page.names),
         "next": query.to_query(after=page.next) if page.next else "",
         "previous": query.to_query(after=page.previous) if page.previous else "",
         "first": query.to_query(),
@@ -115,18 +111,18 @@ def _heads(query: EpisodeListQuery) -> list[ColumnHead]:
     return heads
 
 
-def _seal_note(subject: NamedRows, viewer: Viewer) -> str:
+def _seal_note(names: NamedRows) -> str:
     """Return what the list of a split or an environment lacks for somebody from whom it is sealed;
     may be empty."""
-    if subject.split is not None:
-        if subject.split.pk not in viewer.sealed_splits:
+    sealed_splits = names.filter.viewer.sealed_splits
+    if names.split is not None:
+        if names.split.pk not in sealed_splits:
             return ""
         return (
-            f"The split {subject.split.name} is sealed. You can see its figures, but neither its "
+            f"The split {names.split.name} is sealed. You can see its figures, but neither its "
             "tasks nor its episodes."
         )
-    environment = subject.environment
-    if environment is not None and environment.pk in viewer.sealed_splits.values():
+    if names.environment is not None and names.environment.pk in sealed_splits.values():
         return "Episodes of sealed splits are left out. Figures count them."
     return ""
 
@@ -169,15 +165,15 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
 @never_cache
 def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the preview pane. The parameter `return` names the definition of the return."""
-    episode = for_rows(Episode.objects.select_related("prompt").filter(pk=pk)).first()
+    episode = with_list_columns(Episode.objects.select_related("prompt").filter(pk=pk)).first()
     if episode is None:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
     name_tasks([episode])
     filter_ = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
-    definition = NamedRows.of(filter_).definition(filter_)
+    definition = NamedRows.of(filter_).definition
     context = {
         "episode": episode,
-        "summary": summary_of(episode),
+        "summary": task_line_of(episode),
         "value": episode.returns[definition],
         "definition": definition,
         "preview": preview_of(episode),

@@ -34,13 +34,12 @@ from episodes.analytics.run_splits import (
     splits_of,
 )
 from episodes.analytics.scopes import MAX_SERIES, scope_of
-from episodes.browsing.episode_list import summary_of
+from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in, revision_in
-from episodes.filtering.columns import for_rows
-from episodes.filtering.names import name_tasks
+from episodes.filtering.columns import with_list_columns
 from episodes.models import Episode, Run
 from episodes.transcript.comparison import comparison_of
 from episodes.transcript.peers import pairs_to_compare
@@ -66,10 +65,10 @@ def compare(request: HttpRequest) -> HttpResponse:
     refuse_others(request, ("episodes", "runs"))
     visible = Episode.objects.seen_by(viewer_of(request.user))
     pairs = pairs_to_compare(visible)
-    episodes = for_rows(visible).in_bulk([pk for pair in pairs for pk in pair])
+    episodes = with_list_columns(visible).in_bulk([pk for pair in pairs for pk in pair])
     name_tasks(episodes.values())
     suggestions = [
-        (episodes[failure], episodes[success], summary_of(episodes[failure]))
+        (episodes[failure], episodes[success], task_line_of(episodes[failure]))
         for failure, success in pairs
         if failure in episodes and success in episodes  # neither was deleted meanwhile
     ]

@@ -33,12 +33,11 @@ from episodes.analytics.activity import Span, activity, together
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
-from episodes.browsing.episode_list import summaries
 from episodes.browsing.running_episodes import ended, running, running_count
+from episodes.browsing.task_lines import name_tasks, task_lines
 from episodes.dashboard.client_examples import example_call, tools_of
 from episodes.dashboard.shared_parts import shared_part
 from episodes.dashboard.view_parameters import overrides_context
-from episodes.filtering.names import name_tasks
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
@@ -103,7 +102,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
     live = running(MAX_RUNNING, viewer, overrides.return_, list(blind_to(user)))
     lines = live + ended(MAX_EPISODES - len(live), viewer, overrides.return_)
     name_tasks(line.episode for line in lines)
-    tasks = summaries(line.episode for line in lines)
+    tasks = task_lines(line.episode for line in lines)
     day, query = totals["24h"], overrides.values()
     failures = [(cause, count) for cause, count in day.causes.items() if cause in FAILURES]
     part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **query})

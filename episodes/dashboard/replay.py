@@ -23,10 +23,10 @@ from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
+from episodes.browsing.task_lines import name_tasks
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
 from episodes.dashboard.view_parameters import definition_context, return_in
-from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with

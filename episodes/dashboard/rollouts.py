@@ -16,9 +16,10 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import given, whole
 from environments.models import Environment
 from environments.models.viewer import visible_environments
+from episodes.browsing.task_lines import name_tasks_of_rollouts
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
-from episodes.filtering.names import models_of_rollouts, name_tasks_of_rollouts, runs
+from episodes.filtering.names import models_of_rollouts, runs
 from episodes.filtering.rollouts import JOINED, RolloutFilter, rollouts_page
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts

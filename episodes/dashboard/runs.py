@@ -31,7 +31,6 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.view_parameters import definitions_context, overrides_context
-from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
 from episodes.runs.description import STATES
@@ -150,7 +149,6 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     for name, text in (query.filter.values() | {"x": query.x}).items():
         switches[name] = text
     rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
-    name_tasks(row.episode for row in rows)
     chart = panel_of(request, curve_charts(query)) if part == "page" else {}
     visible = Run.objects.seen_by(viewer)
     context = chart | {

@@ -73,7 +73,7 @@ def with_columns(episodes: Rows) -> Rows:
     )
 
 
-def for_rows(episodes: Rows) -> Rows:
+def with_list_columns(episodes: Rows) -> Rows:
     """Return `episodes` with what a line of a list needs. `head` is the start of the task's spec,
     which may have megabytes."""
     rows = with_columns(episodes).select_related(

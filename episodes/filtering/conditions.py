@@ -8,6 +8,7 @@ with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -48,11 +49,12 @@ class Unindexed(Func):
         return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamedRows:
-    """The rows that a filter names. Each is None when the filter names none, or one that does not
-    exist."""
+    """A filter, the rows that it names, and the episodes that it finds. A row is None when the
+    filter names none, or one that does not exist."""
 
+    filter: EpisodeFilter
     environment: Environment | None
     split: Split | None
     run: Run | None
@@ -80,51 +82,108 @@ class NamedRows:
             run = Run.objects.seen_by(filters.viewer).filter(name=filters.run).first()
             if run is None:
                 sentences.append(unknown("run", filters.run, runs(filters.viewer)))
-        condition, further = filters.narrowed()
-        return cls(environment, split, run, condition, " ".join([*sentences, *further]))
+        condition, further = filters.condition_and_unknown_names()
+        sentences += further
+        return cls(filters, environment, split, run, condition, " ".join(sentences))
 
-    def conventions(self, filters: EpisodeFilter) -> ConventionsInForce:
-        """Return the convention of the environment, or of each, with the filter's parts. One query
-        at most."""
-        return ConventionsInForce.of(self.environment, filters.overrides)
+    def episodes(
+        self, most_texts: int | None = MAX_MATCHES, *, for_figures: bool = False
+    ) -> AttemptQuerySet[Episode]:
+        """Return every episode that the filter finds, in no order; none if it names something that
+        does not exist.
 
-    def definition(self, filters: EpisodeFilter) -> Return:
-        """Return the definition of the return: the filter's, else the environment's, else the
-        sum."""
-        if filters.definition or self.environment is None:
-            return filters.definition or "sum"
+        `most_texts`: number of the newest transcripts with the filter's text that are considered;
+        None: all, however long that takes. `for_figures`: also those of splits that are sealed for
+        the reader, unless their number would tell what was said.
+        """
+        if self.unknown:
+            return Episode.objects.none()
+        condition, columns = Q(), dict[str, int]()
+        if self.run:
+            columns["run_id"] = self.run.pk
+        if self.split and not self.split.is_curated:
+            columns["split_id"] = self.split.pk  # of one environment, so that is not checked
+        elif self.environment:
+            columns["environment_id"] = self.environment.pk
+            if self.split:  # clients do not name a split that people made: what it holds now counts
+                condition = Q(task__in=places(self.split.pk).values("task"))
+        if self.filter.is_of_people:  # SQLite would use a column's index, but people are few
+            for column, pk in columns.items():
+                condition &= Q(Exact(Unindexed(F(column)), pk))
+        else:
+            condition &= Q(**columns)
+        condition &= self.condition & _player(self.filter) & self._ending()
+        text, viewer = self.filter.text, self.filter.viewer
+        if text is not None:
+            condition &= transcript_contains(text, most_texts)
+        condition &= self._returns()
+        # what does not exist for the viewer; each of these is empty if that is nothing
+        condition &= own_records(viewer) & outside_open_studies(viewer)
+        if not for_figures or text is not None:
+            condition &= outside_seals(viewer)
+        if self.environment is None:  # a filter by an environment finds no episodes of others
+            condition &= visible_environments(viewer)
+        return Episode.objects.filter(condition).order_by()
+
+    @cached_property
+    def conventions(self) -> ConventionsInForce:
+        """The convention of the environment, or of each, with the filter's parts. One query at
+        most."""
+        return ConventionsInForce.of(self.environment, self.filter.overrides)
+
+    @property
+    def definition(self) -> Return:
+        """The definition of the return: the filter's, else the environment's, else the sum."""
+        if self.filter.definition or self.environment is None:
+            return self.filter.definition or "sum"
         return cast(Return, self.environment.default_return)
 
+    def _ending(self) -> Q:
+        ending = self.filter.ending
+        # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which
+        # SQLite does not look up
+        if ending is None:
+            return Q()
+        if ending == "running":  # named by their ids, because figures ask for the ended among them
+            return Q(pk__in=Episode.objects.filter(status="running").values("pk"), status="running")
+        if ending == "failure":
+            return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
+        if ending == "probe":
+            return ENDED & Q(cause__in=COUNTED_CAUSES, is_probe__in=[True])
+        if ending == "attempt":
+            return self.conventions.attempts
+        if ending == "continued":
+            return (
+                ENDED
+                & Q(cause__in=COUNTED_CAUSES, is_probe__in=[False])
+                & ~Q(player="agent")
+                & IS_UNCOUNTED_PLAY
+            )
+        condition = ENDED & Q(cause=ending, is_probe__in=[False])
+        return condition if ending in FAILURES else condition & ~IS_UNCOUNTED_PLAY
 
-def episodes_of(
-    filters: EpisodeFilter,
-    subject: NamedRows | None = None,
-    most_texts: int | None = MAX_MATCHES,
-    *,
-    for_figures: bool = False,
-) -> AttemptQuerySet[Episode]:
-    """Return every episode that the filter finds, in no order; none if it names something that does
-    not exist.
+    def _returns(self) -> Q:
+        """Return the condition on the return that counts, which is 0 for rollouts that the
+        convention counts as 0."""
+        low, high = self.filter.return_from, self.filter.return_to
+        column, condition = f"return_{self.definition}", Q()
+        if low is not None:
+            condition &= ENDED & Q(**{f"{column}__gte": low})
+        if high is not None:
+            condition &= ENDED & Q(**{f"{column}__lte": high})
+        if not condition or (zeros := self.conventions.zeros) is None:
+            return condition
+        is_zero_within = (low is None or low <= 0) and (high is None or high >= 0)
+        return (condition & ~zeros) | zeros if is_zero_within else condition & ~zeros
 
-    `subject`: the rows that the filter names, if the caller has them already; otherwise queries read
-    them. `most_texts`: number of the newest transcripts with the filter's text that are considered;
-    None: all, however long that takes. `for_figures`: also those of splits that are sealed for the
-    reader, unless their number would tell what was said.
-    """
-    subject = subject or NamedRows.of(filters)
-    if subject.unknown:
-        return Episode.objects.none()
-    condition = _place(filters, subject) & subject.condition
-    condition &= _player(filters) & _ending(filters, subject)
-    if filters.text is not None:
-        condition &= transcript_contains(filters.text, most_texts)
-    condition &= _returns(filters, subject)
-    condition &= own_records(filters.viewer) & outside_open_studies(filters.viewer)
-    if not for_figures or filters.text is not None:
-        condition &= outside_seals(filters.viewer)
-    if subject.environment is None:  # a filter by an environment finds no episodes of others
-        condition &= visible_environments(filters.viewer)
-    return Episode.objects.filter(condition).order_by()
+
+def _player(filters: EpisodeFilter) -> Q:
+    player = "human" if filters.is_of_people else filters.player
+    if player is None:
+        return Q()
+    if player == "others":
+        return ~Q(player="human")
+    return Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
 
 
 def refuse_all(filters: EpisodeFilter, advice: str) -> None:
@@ -138,95 +197,9 @@ def refuse_all(filters: EpisodeFilter, advice: str) -> None:
         raise OrsError(advice)
     parameters = filters.parameters()
     bounds = {name: text for name, text in filters.values().items() if parameters[name].is_bound}
-    if not bounds.keys() >= set(filters.conditions):
+    if not bounds.keys() >= set(filters.names_of_conditions):
         return
-    episodes = episodes_of(EpisodeFilter(viewer=filters.viewer)).ended()
-    if not episodes.exclude(pk__in=episodes_of(filters).values("pk")).exists():
+    episodes = NamedRows.of(EpisodeFilter(viewer=filters.viewer)).episodes().ended()
+    if not episodes.exclude(pk__in=NamedRows.of(filters).episodes().values("pk")).exists():
         words = " and ".join(f"{name}={text}" for name, text in bounds.items())
         raise OrsError(f"No ended episode is outside of {words}. {advice}")
-
-
-def parts_of(filters: EpisodeFilter) -> frozenset[str]:
-    """Return the names of what the filter sets conditions for.
-
-    They are parameters, without `_from` and `_to` for a range, and `time` for since and until. What
-    one index holds together counts once: a split and its environment, a run and one of its training
-    steps.
-    """
-    names = {
-        "time" if name in ("since", "until") else name.partition("_")[0]
-        for name in filters.conditions
-    }
-    if "split" in names:
-        names.discard("environment")
-    if filters.run is not None and filters.step and filters.step.low == filters.step.high:
-        names.discard("step")
-    return frozenset(names)
-
-
-def _place(filters: EpisodeFilter, subject: NamedRows) -> Q:
-    """Return the condition on environment, split and run, whose columns may have the same value in
-    very many episodes."""
-    condition, columns = Q(), dict[str, int]()
-    if subject.run:
-        columns["run_id"] = subject.run.pk
-    if subject.split and not subject.split.is_curated:
-        columns["split_id"] = subject.split.pk  # of one environment, so that is not checked
-    elif subject.environment:
-        columns["environment_id"] = subject.environment.pk
-        if subject.split:  # clients do not name a split that people made: what it holds now counts
-            condition = Q(task__in=places(subject.split.pk).values("task"))
-    if not filters.is_of_people:
-        return condition & Q(**columns)
-    for column, pk in columns.items():  # SQLite would use the column's index, but people are few
-        condition &= Q(Exact(Unindexed(F(column)), pk))
-    return condition
-
-
-def _player(filters: EpisodeFilter) -> Q:
-    player = "human" if filters.is_of_people else filters.player
-    if player is None:
-        return Q()
-    if player == "others":
-        return ~Q(player="human")
-    return Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
-
-
-def _ending(filters: EpisodeFilter, subject: NamedRows) -> Q:
-    ending = filters.ending
-    # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which
-    # SQLite does not look up
-    if ending is None:
-        return Q()
-    if ending == "running":  # named by their ids, because figures ask for the ended ones among them
-        return Q(pk__in=Episode.objects.filter(status="running").values("pk"), status="running")
-    if ending == "failure":
-        return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
-    if ending == "probe":
-        return ENDED & Q(cause__in=COUNTED_CAUSES, is_probe__in=[True])
-    if ending == "attempt":
-        return subject.conventions(filters).attempts
-    if ending == "continued":
-        return (
-            ENDED
-            & Q(cause__in=COUNTED_CAUSES, is_probe__in=[False])
-            & ~Q(player="agent")
-            & IS_UNCOUNTED_PLAY
-        )
-    condition = ENDED & Q(cause=ending, is_probe__in=[False])
-    return condition if ending in FAILURES else condition & ~IS_UNCOUNTED_PLAY
-
-
-def _returns(filters: EpisodeFilter, subject: NamedRows) -> Q:
-    """Return the condition on the return that counts, which is 0 for rollouts that the convention
-    counts as 0."""
-    low, high = filters.return_from, filters.return_to
-    column, condition = f"return_{subject.definition(filters)}", Q()
-    if low is not None:
-        condition &= ENDED & Q(**{f"{column}__gte": low})
-    if high is not None:
-        condition &= ENDED & Q(**{f"{column}__lte": high})
-    if not condition or (zeros := subject.conventions(filters).zeros) is None:
-        return condition
-    is_zero_within = (low is None or low <= 0) and (high is None or high >= 0)
-    return (condition & ~zeros) | zeros if is_zero_within else condition & ~zeros

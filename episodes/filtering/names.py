@@ -12,7 +12,6 @@ from environments.database.json_rows import distinct_values
 from environments.errors import nearest
 from environments.models import Viewer
 from environments.models.viewer import visible_environments
-from environments.tasks.task_facts import task_names
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run, Study
 
 MAX_NAMES = 500
@@ -86,28 +85,3 @@ def revision_ids(code: str, viewer: Viewer) -> list[int]:
         return []
     rows = EnvironmentRevision.objects.filter(visible_environments(viewer), code__startswith=code)
     return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
-
-
-def name_tasks(episodes: Iterable[Episode]) -> None:
-    """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and
-    no place.
-
-    A few hundred episodes at most. No query if all of them have a place, otherwise as many as
-    `task_names` takes.
-    """
-    nameless = [
-        episode for episode in episodes if episode.split_id is None or episode.task_index is None
-    ]
-    names = task_names(sorted({episode.task_id for episode in nameless})) if nameless else {}
-    for episode in nameless:
-        episode.task_place = names[episode.task_id]
-
-
-def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:
-    """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks`
-    does."""
-    name_tasks(
-        rollout.certain_episode
-        for rollout in rollouts
-        if rollout.task_index is None and rollout.certain_episode
-    )

@@ -57,7 +57,7 @@ class RolloutFilter(Filters):
 
     def rollouts(self) -> QuerySet[Rollout]:
         """Return the rollouts, newest first."""
-        condition, _ = self.narrowed()
+        condition, _ = self.condition_and_unknown_names()
         return Rollout.objects.seen_by(self.viewer).filter(condition).order_by("-id")
 
 

@@ -216,10 +216,10 @@ class Episode(models.Model):
     )
 
     task_place: str = ""
-    """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it
+    """Name of the task by its place in a split, once `browsing.task_lines.name_tasks` has looked it
     up."""
     task_words: str = ""
-    """The task in one line, once `filtering.page.describe_tasks` has made it."""
+    """The task in one line, once `browsing.task_lines.describe_tasks` has made it."""
 
     objects = EpisodeQuerySet.as_manager()
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from environments.database.storable import id_in
 from environments.filtering.addresses import flag_asked, takes
 from environments.models import Environment, Split, Task
-from episodes.filtering.names import name_tasks
+from episodes.browsing.task_lines import name_tasks
 from episodes.models import Play
 from episodes.people.player_identity import PlayerSeat, seated
 from episodes.people.session_start import NotStarted, start_play

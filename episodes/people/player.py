@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from environments.display import parts
 from environments.filtering.addresses import takes
 from environments.service import hand_controls
-from episodes.filtering.names import name_tasks
+from episodes.browsing.task_lines import name_tasks
 from episodes.people.agent_view import agent_view_of
 from episodes.people.continuing.pages import continued_elsewhere, progress_of
 from episodes.people.notes_and_flags import visible_flags

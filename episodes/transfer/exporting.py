@@ -36,7 +36,7 @@ from environments.scoring.definition import (
 from environments.scoring.returns import floor_of
 from episodes.attempts.conventions import ConventionsInForce, coverage_among
 from episodes.attempts.rule import AttemptQuerySet
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
@@ -116,7 +116,7 @@ class EpisodeExport:
         that of each episode's environment, which takes a query.
         """
         # A search finds all matches, not only as many of the newest as pages look at.
-        episodes = episodes_of(self.filter, names, most_texts=None)
+        episodes = (names or NamedRows.of(self.filter)).episodes(most_texts=None)
         if self.ids:
             episodes = episodes.filter(pk__in=self.ids)
         if self.least_return is None and not self.only_successes:

@@ -25,7 +25,7 @@ from environments.models import UNRESTRICTED
 from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
-from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
+from episodes.filtering.conditions import NamedRows, refuse_all
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Step
 from episodes.transcript.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
@@ -145,7 +145,7 @@ def _episodes(filters: EpisodeFilter) -> QuerySet[Episode]:
     rows = NamedRows.of(filters)
     if rows.unknown:
         raise OrsError(rows.unknown)
-    return episodes_of(filters, rows, most_texts=None).ended()
+    return rows.episodes(most_texts=None).ended()
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from environments.errors import OrsError
 from environments.filtering.addresses import takes
 from environments.runtime.service import SessionService
 from environments.service import ask_service
-from episodes.filtering.names import name_tasks
+from episodes.browsing.task_lines import name_tasks
 from episodes.models import Episode
 from episodes.people.continuing.origin import CannotContinue, Origin, origin_of
 from episodes.people.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress

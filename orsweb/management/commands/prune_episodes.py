@@ -22,7 +22,7 @@ from environments.errors import OrsError
 from environments.filtering.options import add_filter, filter_in
 from environments.filtering.parameters import span
 from environments.models import UNRESTRICTED
-from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
+from episodes.filtering.conditions import NamedRows, refuse_all
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.removal.batch import ids_of, new_removal, remove_all
@@ -81,9 +81,10 @@ class Command(TerminalCommand):
             raise CommandError(str(error)) from error
 
     def _prune(self, filters: EpisodeFilter, options: dict[str, Any]) -> None:
-        if unknown := NamedRows.of(filters).unknown:
-            raise CommandError(unknown)
-        episodes: QuerySet[Episode] = episodes_of(filters)
+        rows = NamedRows.of(filters)
+        if rows.unknown:
+            raise CommandError(rows.unknown)
+        episodes: QuerySet[Episode] = rows.episodes()
         ids: Iterable[int] = ids_of(episodes)
         if options["keep_size"] is not None:
             ids = oldest_beyond(episodes, _size(options["keep_size"]))

@@ -8,7 +8,7 @@ from django.db import connection
 
 from environments.database.planner_statistics import refresh_statistics
 from environments.models import TaskTag
-from episodes.filtering.columns import for_rows
+from episodes.filtering.columns import with_list_columns
 from episodes.models import Episode
 from tests.stored import make_episode, make_split, make_task
 
@@ -45,5 +45,5 @@ def test_it_analyzes_tags_and_places() -> None:
 
 @pytest.mark.parametrize("status", ["running", "ended"])
 def test_the_newest_episodes_are_not_sorted(status: str) -> None:
-    plan = for_rows(Episode.objects.filter(status=status)).order_by("-pk")[:8].explain()
+    plan = with_list_columns(Episode.objects.filter(status=status)).order_by("-pk")[:8].explain()
     assert connection.vendor != "sqlite" or "TEMP B-TREE" not in plan

@@ -19,7 +19,7 @@ from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import FAILURES, kind_of, return_of
 from episodes.browsing.episode_list import EpisodeListQuery
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.models import Episode, Play
 from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
@@ -141,8 +141,8 @@ def test_a_repeat_of_a_person_is_no_attempt_either(parent: Episode) -> None:
         endings_of(Episode.objects.filter(pk=repeat.pk))[0].kind == kind_of(repeat) == "continued"
     )
     assert at_task(parent.task, Definition(), UNRESTRICTED)[0].n == 1
-    assert repeat in episodes_of(episode_filter(ending="continued"))
-    assert repeat not in episodes_of(episode_filter(ending="attempt"))
+    assert repeat in NamedRows.of(episode_filter(ending="continued")).episodes()
+    assert repeat not in NamedRows.of(episode_filter(ending="attempt")).episodes()
 
 
 def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) -> None:

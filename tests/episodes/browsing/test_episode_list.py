@@ -14,7 +14,7 @@ from environments.scoring.convention import Convention
 from episodes.browsing import episode_keys as keys
 from episodes.browsing import episode_list
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.search.index import index
@@ -164,7 +164,9 @@ def in_order(query: dict[str, str], sort: str) -> list[int]:
     """Return the ids of all episodes that the query finds, sorted without a database."""
     descending, name = sort.startswith("-"), sort.removeprefix("-")
     rows = list(
-        episodes_of(asked(**query)).values_list("return_last", "steps_count", "status", "pk")
+        NamedRows.of(asked(**query))
+        .episodes()
+        .values_list("return_last", "steps_count", "status", "pk")
     )
 
     def place(row: tuple[float | None, int, str, int]) -> tuple[int, float, int]:
@@ -268,7 +270,7 @@ def test_newest_first_is_read_along_an_index() -> None:
     )
     make_episode(model="m", player="human", run=make_run())
     plans = [
-        str(episodes_of(asked(**query)).order_by("-pk").values("pk")[:5].explain())
+        str(NamedRows.of(asked(**query)).episodes().order_by("-pk").values("pk")[:5].explain())
         for query in queries
     ]
     assert connection.vendor != "sqlite" or not [plan for plan in plans if "TEMP B-TREE" in plan]
@@ -326,8 +328,9 @@ def test_a_row_tells_the_task_and_the_return_in_force() -> None:
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     django_assert_num_queries: object, django_assert_max_num_queries: object
 ) -> None:
+    split = make_split(make_task(environment=make_environment()))
     for _ in range(10):
-        make_episode(run=make_run(), model="m")
+        make_episode(run=make_run(), model="m", split=split, task_index=0)
     with django_assert_num_queries(2):  # type: ignore[operator]
         page_of(asked())
     with django_assert_max_num_queries(6):  # type: ignore[operator]  # 5 on SQLite

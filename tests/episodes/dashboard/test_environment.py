@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.models import UNRESTRICTED, Split
 from environments.tasks.unknown_environment import MAX_LISTED
 from episodes.analytics.histogram import MAX_BINS
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
@@ -117,7 +117,9 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
     listed = [
-        episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED)).count()
+        NamedRows.of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED))
+        .episodes()
+        .count()
         for one in found["drawn"].columns
     ]
     assert (len(counts), sum(counts)) == (MAX_BINS, 300)
@@ -128,7 +130,10 @@ def test_a_single_value_beyond_what_sums_bear_leads_to_its_attempts(client: Clie
     played(0.0, 1e300, -1e300)
     for one in client.get("/environments/math/").context["drawn"].columns:
         assert (
-            episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED)).count() == 1
+            NamedRows.of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED))
+            .episodes()
+            .count()
+            == 1
         )
 
 

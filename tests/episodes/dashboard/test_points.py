@@ -17,7 +17,7 @@ from episodes.analytics.curve_query import CurveQuery
 from episodes.analytics.curve_series import CurveCharts, curve_charts
 from episodes.analytics.figure_menu import FIGURES
 from episodes.dashboard.curve_chart import charts_of
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.rollups import blocks, step_spans
 from episodes.rollups.follower import catch_up
@@ -57,7 +57,9 @@ def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def counted(query: str, behind: dict[str, str]) -> tuple[int, int]:
     """Return the number of episodes in the list of a point, and how many of them are attempts."""
     asked = EpisodeFilter.parse(QueryDict(query).dict() | behind, UNRESTRICTED)
-    return episodes_of(asked).count(), episodes_of(replace(asked, ending="attempt")).count()
+    return NamedRows.of(asked).episodes().count(), NamedRows.of(
+        replace(asked, ending="attempt")
+    ).episodes().count()
 
 
 def parts(scope: str, axis: Axis) -> list[CurveCharts]:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter, moment_of
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
@@ -39,9 +39,9 @@ EVERYTHING = {
 
 def found(query: str) -> set[int]:
     return set(
-        episodes_of(EpisodeFilter.parse(QueryDict(query), UNRESTRICTED)).values_list(
-            "pk", flat=True
-        )
+        NamedRows.of(EpisodeFilter.parse(QueryDict(query), UNRESTRICTED))
+        .episodes()
+        .values_list("pk", flat=True)
     )
 
 
@@ -280,8 +280,10 @@ def test_text_is_looked_for_in_the_newest_transcripts_or_in_all() -> None:
         make_step(episode, "the walrus and the carpenter")
     index([episode.pk for episode in episodes])
     asked = EpisodeFilter.parse(QueryDict('text="the walrus"'), UNRESTRICTED)
-    assert {one.pk for one in episodes_of(asked, most_texts=2)} == {one.pk for one in episodes[1:]}
-    assert episodes_of(asked, most_texts=None).count() == 3
+    assert {one.pk for one in NamedRows.of(asked).episodes(most_texts=2)} == {
+        one.pk for one in episodes[1:]
+    }
+    assert NamedRows.of(asked).episodes(most_texts=None).count() == 3
 
 
 @pytest.mark.django_db

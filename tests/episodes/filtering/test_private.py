@@ -10,7 +10,7 @@ from environments.models import UNRESTRICTED, Environment, Viewer
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.browsing.running_episodes import ended, running, running_count
 from episodes.filtering import names
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
@@ -65,7 +65,7 @@ def test_lists_and_counts_leave_out_its_episodes(viewer: Viewer, sort: str) -> N
     page = EpisodeListQuery(asked(viewer), sort).result()
     assert {row.episode.environment.name for row in page.rows} == {"public"}
     assert EpisodeListQuery(asked(viewer), sort).match_count(page).count == 3
-    assert episodes_of(asked(UNRESTRICTED)).count() == 6
+    assert NamedRows.of(asked(UNRESTRICTED)).episodes().count() == 6
 
 
 def test_the_newest_episodes_leave_out_its_own(viewer: Viewer) -> None:
@@ -102,7 +102,7 @@ def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(
     assert unknown.replace(own, "?") == NamedRows.of(
         asked(viewer, **{name: other})
     ).unknown.replace(other, "?")
-    assert not episodes_of(asked(viewer, **{name: own})).exists()
+    assert not NamedRows.of(asked(viewer, **{name: own})).episodes().exists()
 
 
 def test_rollouts_that_belong_to_it_or_name_it_are_left_out(viewer: Viewer) -> None:
@@ -129,5 +129,7 @@ def visible(viewer: Viewer) -> set[str]:
 
 
 def test_nothing_hidden_changes_no_query() -> None:
-    assert str(episodes_of(asked(UNRESTRICTED)).query) == str(Episode.objects.order_by().query)
+    assert str(NamedRows.of(asked(UNRESTRICTED)).episodes().query) == str(
+        Episode.objects.order_by().query
+    )
     assert str(Run.objects.seen_by(UNRESTRICTED).query) == str(Run.objects.all().query)

@@ -17,7 +17,7 @@ from environments.models import UNRESTRICTED, Environment
 from episodes.analytics.leaderboard import LeaderboardQuery
 from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.models import Activity, Episode, Guest, Invite, Play, Study
 from episodes.people.invites.rule import personal_guest
 from episodes.people.studies.dealing import deal
@@ -50,7 +50,7 @@ def counts_by_place() -> dict[str, int]:
         "leaderboard": sum(
             row.n for row in LeaderboardQuery(environment, UNRESTRICTED, by="player").result().rows
         ),
-        "filter": episodes_of(episode_filter(ending="attempt")).count(),
+        "filter": NamedRows.of(episode_filter(ending="attempt")).episodes().count(),
         "rule": sum(one.is_attempt for one in endings_of(Episode.objects.all())),
         "api": len(next(value for value in listed.values() if isinstance(value, list))),
     }
