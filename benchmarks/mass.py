@@ -44,9 +44,9 @@ UNITS = {
         ("environments", "access", "keys security_log"),
         ("environments", "curation", "admin management"),
         ("episodes", "record", "models recording removal redaction visibility"),
-        ("episodes", "figures", "attempts rollups analytics runs"),
+        ("episodes", "figures", "attempts rollups figures runs"),
         ("episodes", "browsing", "filtering search transcript rendering dashboard api"),
-        ("episodes", "browsing", "admin management templatetags apps"),
+        ("episodes", "browsing", "admin management templatetags apps urls"),
         ("episodes", "exports", "transfer"),
         ("episodes", "conversations", "uploads platform_api"),
     )

@@ -23,10 +23,10 @@ pages: list[URLPattern | URLResolver] = [
     path("play/", include("episodes.people.urls")),
     path("accounts/", include("orsweb.accounts.login")),
     path("operations/", operations, name="operations"),
-    path("api/", include("episodes.api.urls")),
+    path("api/", include("episodes.urls.api")),
     path("admin/", admin.site.urls),
     # last: all of its patterns would be tried for each address above
-    path("", include("episodes.dashboard.urls")),
+    path("", include("episodes.urls.pages")),
 ]
 prefix = conf.path_prefix()
 # With FORCE_SCRIPT_NAME, which is made for this, Django adds the prefix only where it handles a

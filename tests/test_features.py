@@ -11,8 +11,8 @@ from django.conf import settings
 from django.test import Client
 from django.urls import clear_url_caches
 
-import episodes.api.urls
-import episodes.dashboard.urls
+import episodes.urls.api
+import episodes.urls.pages
 import orsweb.urls
 from environments.features import features
 from episodes.api import openapi
@@ -69,7 +69,7 @@ def _read_again() -> None:
         frame._keyboard_shortcuts,
     ):
         reader.cache_clear()
-    for module in (episodes.api.urls, episodes.dashboard.urls, orsweb.urls):
+    for module in (episodes.urls.api, episodes.urls.pages, orsweb.urls):
         importlib.reload(module)
     clear_url_caches()
 

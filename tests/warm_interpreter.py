@@ -59,8 +59,8 @@ LIBRARIES = (
 )
 """What a server imports beside the modules of orsweb below and what these import."""
 PAGES = (
-    "episodes.api.urls",
-    "episodes.dashboard.urls",
+    "episodes.urls.api",
+    "episodes.urls.pages",
     "episodes.people.urls",
     "orsweb.operations.page",
 )

@@ -58,7 +58,7 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 @cache
 def document() -> dict[str, Any]:
-    generator: Any = SchemaGenerator(urlconf="episodes.api.urls")  # type: ignore[no-untyped-call]
+    generator: Any = SchemaGenerator(urlconf="episodes.urls.api")  # type: ignore[no-untyped-call]
     schema: dict[str, Any] = generator.get_schema(request=None, public=True)
     if prefix := conf.path_prefix():
         schema["servers"] = [{"url": prefix}]

@@ -1,4 +1,4 @@
-"""Endings: ended episodes as narrow tuples in the order of `end_number`, for rollups and analytics.
+"""Endings: ended episodes as narrow tuples in the order of `end_number`, for rollups and figures.
 
 No model instance and no `datetime` is created, so that a thousand endings cost about 4 ms on either
 database.

@@ -1,7 +1,7 @@
 """Summary of some endings: their number, causes, and the distributions of returns and lengths.
 
 The follower makes summaries from endings and stores them in CurveBlock and StepSpan rows
-(`episodes/rollups`); analytics merges them into curves, histograms and outlines. Pure: nothing here
+(`episodes/rollups`); `episodes/figures` merges them into curves, histograms and outlines. Pure: nothing here
 reads the database.
 """
 

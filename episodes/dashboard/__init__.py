@@ -1,2 +1,1 @@
-"""The pages about recorded episodes. Each module serves one page; the figures come from
-`episodes.analytics`."""
+"""The pages of lists of episodes and rollouts and of one episode, and what all pages use."""

@@ -9,13 +9,13 @@ from environments.filtering.parameters import definition_in
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.api.base import ApiView
-from episodes.api.environments import environment_of
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers_figures import definition_content
 from episodes.doctor.report import examine
 from episodes.doctor.scope import DoctorScope
 from episodes.doctor.serializers import DoctorSerializer
 from episodes.doctor.thresholds import THRESHOLDS
+from episodes.figures.environments.api import environment_of
+from episodes.figures.serializers import definition_content
 
 
 class DoctorView(ApiView):

@@ -23,12 +23,12 @@ from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, given, words
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
-from episodes.analytics.curve import CurvePoint, curve
-from episodes.analytics.scopes import Scope, floor_of, scope_of_filter
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
 from episodes.doctor.findings import Evidence
 from episodes.doctor.thresholds import THRESHOLDS, parse_thresholds
+from episodes.figures.curves.curve import CurvePoint, curve
+from episodes.figures.scopes import Scope, floor_of, scope_of_filter
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run, Step

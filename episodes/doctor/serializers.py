@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from episodes.api.serializers_figures import DefinitionSerializer
 from episodes.doctor.findings import RESULTS
+from episodes.figures.serializers import DefinitionSerializer
 
 
 class EvidenceSerializer(s.Serializer[Any]):

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.filtering.addresses import takes
-from episodes.analytics.people import people_of
+from episodes.figures.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.people.player_identity import for_accounts
 

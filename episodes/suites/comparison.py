@@ -13,9 +13,9 @@ from typing import NamedTuple, cast
 
 from environments.filtering.parameters import BadFilter
 from environments.models import Viewer
-from episodes.analytics.leaderboard_results import endings_by_task
-from episodes.analytics.paired_statistics import PairedEvidence, evidence_of, evidence_over
-from episodes.analytics.run_comparison import difference_of
+from episodes.figures.comparison.paired_statistics import PairedEvidence, evidence_of, evidence_over
+from episodes.figures.comparison.run_comparison import difference_of
+from episodes.figures.leaderboard.leaderboard_results import endings_by_task
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
 from episodes.suites.scores import shares_of

@@ -17,7 +17,7 @@ from environments.access.privacy import viewer_of
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, chosen, given, words
-from episodes.dashboard.compare import task_lines
+from episodes.figures.comparison.pages import task_lines
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.results import BY

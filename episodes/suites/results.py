@@ -15,9 +15,9 @@ from django.db.models.functions import Abs, NullIf
 
 from environments.scoring.convention import COUNTED_PARTS, Convention, kinds_counted
 from environments.scoring.definition import Definition, definition_of
-from episodes.analytics.leaderboard_results import MAX_SQUARED, endings_by_task
-from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.summary import EndedReturn, returns_counted
+from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED, endings_by_task
+from episodes.figures.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.models import EnvironmentRevision, Episode, SuiteMember, SuiteTask
 from episodes.suites.scores import TaskSums
 from episodes.suites.versions import Score, definition_of_member

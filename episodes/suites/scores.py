@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from environments.scoring.task_buckets import Z_95, Interval, interval
-from episodes.analytics.leaderboard_results import MAX_SQUARED
+from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED
 from episodes.suites.versions import Score
 
 

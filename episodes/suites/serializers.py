@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from episodes.api.serializers import CoverageSerializer, LinkField
-from episodes.api.serializers_figures import DefinitionSerializer
+from episodes.figures.serializers import DefinitionSerializer
 from episodes.suites.versions import SCORES
 
 

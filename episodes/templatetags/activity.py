@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django import template
 from django.utils.http import urlencode
 
-from episodes.analytics.activity import ActivityPoint
+from episodes.figures.activity import ActivityPoint
 
 register = template.Library()
 

@@ -9,7 +9,7 @@ from django import template
 from environments.access.privacy import viewer_of
 from environments.models import Task
 from environments.scoring.definition import definition_of
-from episodes.analytics.players import PlayerFigures, at_task
+from episodes.figures.players import PlayerFigures, at_task
 
 register = template.Library()
 

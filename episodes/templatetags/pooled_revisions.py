@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from django import template
 
 from environments.models import Environment
-from episodes.analytics.revision_marks import pooled_in
-from episodes.analytics.scopes import scope_of
+from episodes.figures.curves.revision_marks import pooled_in
+from episodes.figures.scopes import scope_of
 from episodes.models import EnvironmentRevision
 
 register = template.Library()

@@ -31,8 +31,8 @@ from environments.display.numbers import digits_of, plain, signed, threshold_tex
 from environments.display.visible import visible
 from environments.models import Environment
 from environments.wire import NO_NUMBER
-from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.rule import kind_of
+from episodes.figures.figures import ScopeFigures
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.run_hues import hue_of_run

@@ -35,13 +35,13 @@ from environments.scoring.definition import (
 )
 from environments.scoring.returns import floor_of
 from episodes.attempts.conventions import ConventionsInForce, coverage_among
+from episodes.attempts.file_headers import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
 from episodes.transfer.export_format import ExportFormat, export_formats
-from episodes.transfer.figure_headers import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import TaskGuard
 

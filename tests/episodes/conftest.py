@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pytest_django import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker, Settings
 
 from tests.conftest import empty_database
 
@@ -14,6 +14,12 @@ from tests.conftest import empty_database
 def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder without the thread that makes rollups: the test calls `catch_up` itself."""
     monkeypatch.setattr("episodes.rollups.follower.Follower.start", lambda follower: None)
+
+
+@pytest.fixture
+def keys(settings: Settings) -> None:
+    """Configure two keys: lab:lab-key-1 and home:home-key-1."""
+    settings.ORSWEB_API_KEYS = {"lab": "lab-key-1", "home": "home-key-1"}
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from environments.models import Environment, Split
 from environments.scoring.definition import Definition
-from episodes.analytics.block_queries import Axis
-from episodes.analytics.curve import Curve, curve_of
-from episodes.analytics.scopes import Scope, scope_of
-from episodes.analytics.summary_cover import covers_of
+from episodes.figures.block_queries import Axis
+from episodes.figures.curves.curve import Curve, curve_of
+from episodes.figures.scopes import Scope, scope_of
+from episodes.figures.summary_cover import covers_of
 from episodes.models import Run
 from tests.episodes.playing import THRESHOLD
 

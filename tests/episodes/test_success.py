@@ -19,8 +19,8 @@ from django.test import Client
 
 from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics
 from environments.scoring.definition import DefinitionOverrides, definition_of
-from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
+from episodes.figures.activity import activity
 from episodes.models import Activity, Episode, Play, Progress
 from episodes.people.play_facts import outcome_of
 from episodes.people.studies.results import plays_of

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from environments.filtering.parameters import WholeRange
-from episodes.analytics.curve import CurvePoint, curve
 from episodes.doctor.checks import check
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
@@ -20,6 +19,7 @@ from episodes.doctor.findings import (
     too_little,
 )
 from episodes.doctor.scope import DoctorScope
+from episodes.figures.curves.curve import CurvePoint, curve
 
 MAX_POINTS = 120
 """Parts of the training whose groups are counted; a part is a training step unless there are

@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from environments.scoring.task_buckets import interval
-from episodes.analytics.curve import curve
 from episodes.doctor.checks import check
 from episodes.doctor.findings import DoctorFinding, no_problem, problem, too_little
 from episodes.doctor.scope import DoctorScope
+from episodes.figures.curves.curve import curve
 
 MAX_SPLITS = 20
 """Splits whose episodes are counted, the first ones."""

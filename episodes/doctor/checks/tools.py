@@ -9,7 +9,6 @@ from operator import or_
 from django.db.models import Count, Q
 
 from environments.display import parts
-from episodes.analytics.environment import tool_figures
 from episodes.doctor.checks import check
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
@@ -21,6 +20,7 @@ from episodes.doctor.findings import (
     too_little,
 )
 from episodes.doctor.scope import DoctorScope
+from episodes.figures.environments.tool_figures import tool_figures
 from episodes.models import Episode
 
 MAX_LISTS = 200

@@ -13,7 +13,6 @@ from django.db.models import QuerySet
 
 from environments.files.csv_lines import csv_line
 from environments.scoring.returns import RETURNS
-from episodes.analytics.components import names_of
 from episodes.filtering.columns import further_columns
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import late_components
@@ -96,7 +95,10 @@ def _component_names(episodes: QuerySet[Episode]) -> list[str]:
     present = [
         pk for pk in reporting.distinct() if episodes.order_by().filter(environment=pk).exists()
     ]
-    return sorted(late.union(names_of(present) if present else []))
+    names = RewardComponent.objects.filter(environment_id__in=present).values_list(
+        "name", flat=True
+    )
+    return sorted(late.union(names))
 
 
 def _lines(batch: Sequence[EpisodeFacts], names: Sequence[str]) -> str:

@@ -23,9 +23,9 @@ from django.urls import URLPattern
 from environments.keys.keyring import ring
 from environments.keys.stored_keys import make_key
 from environments.models import Environment
-from episodes.api.urls import urlpatterns
 from episodes.rollups.follower import catch_up
 from episodes.transfer.export_format import export_formats
+from episodes.urls.api import urlpatterns
 from tests.environments.agents.ors.conftest import db
 from tests.environments.agents.ors.serving import in_database, serving
 from tests.episodes.api.private_rows import CANARY, PUBLIC, Ids, make_private_rows

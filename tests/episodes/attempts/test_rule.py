@@ -13,12 +13,12 @@ from django.test import Client
 
 from environments.models import UNRESTRICTED, Environment, TaskStatistics
 from environments.scoring.definition import Definition
-from episodes.analytics.activity import activity, together
-from episodes.analytics.people import people_of
-from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import FAILURES, kind_of, return_of
 from episodes.browsing.episode_list import EpisodeListQuery
+from episodes.figures.activity import activity, together
+from episodes.figures.people import people_of
+from episodes.figures.players import at_task, in_environment
 from episodes.filtering.conditions import NamedRows
 from episodes.models import Episode, Play
 from episodes.recording.recorder import Recorder

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from environments.scoring.definition import Definition
-from episodes.analytics import run_comparison as module
-from episodes.analytics.run_comparison import Pairing, paired
-from episodes.analytics.summary_cover import STILL_COUNTED
+from episodes.figures.comparison import run_comparison as module
+from episodes.figures.comparison.run_comparison import Pairing, paired
+from episodes.figures.summary_cover import STILL_COUNTED
 from episodes.models import Run, RunTask
 from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.ended import end_episode

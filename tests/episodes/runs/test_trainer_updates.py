@@ -16,7 +16,7 @@ from django.db.models import F
 from environments.models import UNRESTRICTED, Environment
 from environments.runtime.records import RunInfo
 from environments.scoring.definition import Definition
-from episodes.analytics.leaderboard import LeaderboardQuery
+from episodes.figures.leaderboard.leaderboard import LeaderboardQuery
 from episodes.models import Episode, Run
 from episodes.recording.recorder import Recorder
 from episodes.rollups.recount import rebuild, stale

@@ -8,7 +8,7 @@ import pytest
 
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Environment
-from episodes.analytics.paired_statistics import evidence_of, evidence_over
+from episodes.figures.comparison.paired_statistics import evidence_of, evidence_over
 from episodes.suites.comparison import compare
 from tests.episodes.ended import count_statistics
 from tests.episodes.suites.published import core

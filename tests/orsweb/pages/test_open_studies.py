@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from environments.access.privacy import viewer_of
 from environments.models import Environment
-from episodes.analytics.leaderboard import LeaderboardQuery
+from episodes.figures.leaderboard.leaderboard import LeaderboardQuery
 from episodes.models import Episode, Guest, Invite, Play, Study, Suite
 from episodes.recording.news import EPISODES, News, channel_for
 from tests.orsweb.pages.test_private import ADDRESSES, answer

@@ -254,7 +254,7 @@ def figures_of(client: Client) -> list[str]:
 
 def test_no_sum_or_count_of_lists_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # soon after the episodes
-    monkeypatch.setattr("episodes.dashboard.overview.time.time", lambda: 1_767_323_100.0)
+    monkeypatch.setattr("episodes.figures.environments.overview.time.time", lambda: 1_767_323_100.0)
     client = client_of("curator", name="eve")
     before = figures_of(client)
     environment = make_private()

@@ -14,9 +14,9 @@ from django.apps import apps
 from django.db import connection
 
 from environments.models import UNRESTRICTED, Environment
-from episodes.analytics.leaderboard import LeaderboardQuery
-from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
+from episodes.figures.leaderboard.leaderboard import LeaderboardQuery
+from episodes.figures.people import people_of
 from episodes.filtering.conditions import NamedRows
 from episodes.models import Activity, Episode, Guest, Invite, Play, Study
 from episodes.people.invites.rule import personal_guest

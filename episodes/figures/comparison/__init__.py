@@ -1,0 +1,1 @@
+"""Comparisons of two episodes, and of runs on the tasks that they share."""

@@ -1,0 +1,189 @@
+"""The comparison page: two episodes side by side, or several runs on the tasks that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import viewer_of
+from environments.database.storable import id_in
+from environments.filtering.addresses import refuse_others, takes
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import BadFilter, trimmed
+from environments.models import Split, Task, Viewer
+from environments.scoring.definition import DEFINITION_PARAMETERS, definitions_in_force
+from environments.service import task_line
+from environments.tasks.task_facts import task_names
+from episodes.browsing.task_lines import name_tasks, task_line_of
+from episodes.dashboard.guards import refused_blind
+from episodes.dashboard.replay import number
+from episodes.dashboard.view_parameters import definitions_context, return_in, revision_in
+from episodes.figures.comparison.run_comparison import paired
+from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
+from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_series import curve_charts
+from episodes.figures.curves.pages import panel_of
+from episodes.figures.curves.revision_marks import pooled_in
+from episodes.figures.run_splits import (
+    SplitChoice,
+    common_split,
+    in_split,
+    labelled,
+    of_one_split,
+    splits_of,
+)
+from episodes.figures.scopes import MAX_SERIES, scope_of
+from episodes.filtering.columns import with_list_columns
+from episodes.models import Episode, Run
+from episodes.transcript.comparison import comparison_of
+from episodes.transcript.peers import pairs_to_compare
+from episodes.transcript.steps import TranscriptView
+from episodes.visibility import blind_to
+
+MAX_TEXT_CHARACTERS = 2_000
+MAX_TASKS = 50
+MIN_BLOCKS = 40
+"""Minimum number of blocks in the curve of a run. The page of curves draws a finer one."""
+
+
+@require_safe
+@never_cache
+@takes("episodes", "row", "revision", "environment", "split", *DEFINITION_PARAMETERS, *SWITCHES)
+def compare(request: HttpRequest) -> HttpResponse:
+    """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose.
+    Raises: BadFilter."""
+    if request.GET.get("runs", "").strip(", "):
+        return compare_runs(request)
+    if request.GET.get("episodes", "").strip(", "):
+        return compare_episodes(request)
+    refuse_others(request, ("episodes", "runs"))
+    visible = Episode.objects.seen_by(viewer_of(request.user))
+    pairs = pairs_to_compare(visible)
+    episodes = with_list_columns(visible).in_bulk([pk for pair in pairs for pk in pair])
+    name_tasks(episodes.values())
+    suggestions = [
+        (episodes[failure], episodes[success], task_line_of(episodes[failure]))
+        for failure, success in pairs
+        if failure in episodes and success in episodes  # neither was deleted meanwhile
+    ]
+    return render(request, "episodes/compare_start.html", {"pairs": suggestions})
+
+
+def compare_episodes(request: HttpRequest) -> HttpResponse:
+    """Return the page of two episodes aligned by step. The parameter `row` selects the window that
+    holds that row. Raises: BadFilter."""
+    text = request.GET.get("episodes", "")
+    numbers = [id_in(trimmed(part)) for part in text.split(",")] if len(text) < 200 else []
+    ids = list(dict.fromkeys(pk for pk in numbers if pk is not None))
+    if len(ids) != 2 or None in numbers:
+        reason = "give two different episode numbers separated by a comma, such as episodes=12,15"
+        raise BadFilter("episodes", text, reason)
+    rows = Episode.objects.seen_by(viewer_of(request.user))
+    rows = rows.select_related("environment", "split", "task", "run", "revision")
+    episodes = rows.defer("task__spec", "task__folded").in_bulk(ids)
+    if blind := blind_to(request.user).filter(pk__in=list(episodes)).first():
+        return refused_blind(request, blind)
+    if missing := [pk for pk in ids if pk not in episodes]:
+        reason = f"there is no episode {missing[0]}. It may have been deleted; choose another"
+        raise BadFilter("episodes", text, reason)
+    left_side, right_side = (episodes[pk] for pk in ids)
+    name_tasks((left_side, right_side))
+    definition = return_in(request, left_side.environment)
+    view = TranscriptView(definition=definition, characters=MAX_TEXT_CHARACTERS)
+    context = {
+        "left": left_side,
+        "right": right_side,
+        "sides": [(episode, episode.returns[definition]) for episode in (left_side, right_side)],
+        "turned": f"{right_side.pk},{left_side.pk}",
+        "definition": definition,
+        "own_definition": left_side.environment.default_return,
+        "comparison": comparison_of(left_side, right_side, view, number(request, "row")),
+    }
+    return render(request, "episodes/compare.html", context)
+
+
+def compare_runs(request: HttpRequest) -> HttpResponse:
+    """Return the page for `?runs=3,4` or names, which compares every other run with the first.
+    Raises: BadFilter."""
+    query = {name: text for name, text in request.GET.dict().items() if text.strip()}
+    for name in ("episodes", "row"):
+        if name in query:
+            reason = "it belongs to a comparison of episodes; remove it or runs="
+            raise BadFilter(name, query[name], reason)
+    viewer = viewer_of(request.user)
+    curves = CurveQuery.parse(query, viewer)
+    runs = _runs(curves.runs[:MAX_SERIES], query["runs"], viewer)
+    name, revisions = revision_in(request)
+    splits, split = _splits(runs, curves.split_choice, viewer)
+    filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
+    curves = replace(curves, filter=of_one_split(filters, split))
+    pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revisions, split)
+    lines = task_lines([pair.task for pair in pairing.tasks], viewer)
+    drawing = curve_charts(curves, MIN_BLOCKS)
+    context = panel_of(request, drawing) | {
+        "runs": runs,
+        "picker_address": reverse("compare"),
+        "pairing": pairing,
+        "has_mixed_conventions": pairing.definition.convention is None,
+        "revision": name,
+        "of_part": "&" + query_string(**in_split(split), revision=name) if name or split else "",
+        "splits": labelled(splits),
+        "split": split,
+        "are_together": curves.are_together,
+        "pooled": pooled_in([scope_of(run) for run in runs]),
+        "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
+        "rows": [(pair, *lines[pair.task]) for pair in pairing.tasks if pair.task in lines],
+        "has_several_environments": len({task.environment_id for *_, task in lines.values()}) > 1,
+        **definitions_context(pairing.definition, curves.definition, drawing.environment),
+        "curve_query": curves.to_query(),
+    }
+    return render(request, "episodes/compare_runs.html", context)
+
+
+def _splits(
+    runs: Sequence[Run], choice: SplitChoice, viewer: Viewer
+) -> tuple[list[Split], Split | None]:
+    """Return the splits to choose from, if a run played several, and the one that is compared;
+    None: all of them.
+
+    Raises: BadFilter.
+    """
+    by_run = splits_of([run.pk for run in runs], viewer)
+    of_runs = [splits for run in runs if (splits := by_run.get(run.pk))]
+    every = list(dict.fromkeys(split for splits in of_runs for split in splits))
+    has_several = any(len(splits) > 1 for splits in of_runs)
+    if choice.split is not None or choice.environment is not None:
+        return every, choice.of(every)
+    if choice.are_together or not has_several:
+        return every if has_several else [], None
+    return every, common_split(of_runs) or of_runs[0][0]
+
+
+def task_lines(ids: list[int], viewer: Viewer) -> dict[int, tuple[str, str, Task]]:
+    """Return those of the tasks that exist for the person, each as its name, its line in lists and
+    its row."""
+    tasks = Task.objects.seen_by(viewer).select_related("environment").in_bulk(ids)
+    names = task_names(list(tasks))
+    return {
+        pk: (names[pk], task_line(task.environment, task.spec), task) for pk, task in tasks.items()
+    }
+
+
+def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:
+    """Return the runs in the order of `ids`. Raises: BadFilter."""
+    by_id = Run.objects.seen_by(viewer).in_bulk(ids)
+    if missing := [str(pk) for pk in ids if pk not in by_id]:
+        numbers = ", ".join(missing)
+        reason = f"there is no run {numbers}; a run's number is in the address of its page"
+        raise BadFilter("runs", text, reason)
+    runs = [by_id[pk] for pk in ids]
+    if len(runs) < 2:
+        reason = f"it names {runs[0].name} alone; add a run, as in runs={ids[0]},{ids[0] + 1}"
+        raise BadFilter("runs", text, reason)
+    return runs

@@ -1,0 +1,1 @@
+"""Curves: return, success and length over episodes, time or training steps."""

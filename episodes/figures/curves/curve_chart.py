@@ -1,0 +1,226 @@
+"""Curves as the numbers that a chart and a CSV file show. Used by the pages that have a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from environments.display.visible import visible
+from environments.files.csv_lines import csv_line
+from environments.filtering.parameters import WholeRange
+from episodes.attempts.file_headers import COVERAGE_COLUMNS, coverage_values
+from episodes.figures.block_queries import Axis
+from episodes.figures.curves.curve import Curve, CurvePoint
+from episodes.figures.curves.curve_series import ChartSeries, ComponentLine, CurveCharts
+from episodes.figures.curves.figure_menu import BY_DEFINITION, UNITS, Figure
+from episodes.figures.curves.smoothing import Smoothing
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "return": ("mean", "p10", "p90"),
+    "success": ("success", "success_low", "success_high"),
+    "length": ("length_mean", "length_p10", "length_p90"),
+    "errors": ("tool_errors",),
+    "refused": ("refused_calls",),
+    "deviation": ("group_deviation",),
+    "flat": ("flat_share",),
+}
+"""Attributes of a point by figure: the value, and the lower and upper end of its band, if it has
+one."""
+_RESTS_ON = {"return": "scored", "deviation": "groups", "flat": "groups"}
+"""Attribute of a point that counts what its value rests on, where that is not the number of
+attempts."""
+_COLUMNS = (
+    "x",
+    "x_to",
+    "n",
+    "scored",
+    "mean",
+    "error",
+    "p10",
+    "p90",
+    "successes",
+    "success",
+    "success_low",
+    "success_high",
+    "length_mean",
+    "length_p10",
+    "length_p90",
+    "episodes",
+    "first_end",
+    "last_end",
+    "ends",
+    "groups",
+    "flat_groups",
+    "flat_share",
+    "tool_errors",
+    "refused_calls",
+    "group_deviation",
+)
+TOKEN_COLUMNS = ("tokens_known", "input_tokens", "output_tokens")
+
+
+class _Point(NamedTuple):
+    value: float | None
+    n: int
+    """Number of what the value rests on."""
+    coverage: str
+    low: float | None = None
+    """Ends of the band around the value."""
+    high: float | None = None
+
+
+def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
+    """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
+    query = drawing.query
+    return [
+        {
+            "figure": figure,
+            "x": query.x,
+            "unit": _unit(drawing, figure),
+            "isShare": figure in ("success", "flat"),
+            "log": query.is_log,
+            "band": drawing.has_bands,
+            "isSmoothed": query.smoothing.is_on,
+            "marks": [{"x": mark.x, "text": mark.revision.label} for mark in drawing.marks],
+            "caption": _caption(drawing, figure),
+            "series": _lines(drawing, figure),
+        }
+        for figure in drawing.figures
+    ]
+
+
+def _unit(drawing: CurveCharts, figure: Figure) -> str:
+    """Return the unit of the y axis, with the definition of the return where it is the same for all
+    curves."""
+    returns = {definition.return_ for definition in drawing.definitions}
+    if figure in BY_DEFINITION and len(returns) == 1 and None not in returns:
+        return f"{UNITS[figure]} ({returns.pop()})"
+    return UNITS[figure]
+
+
+def _caption(drawing: CurveCharts, figure: Figure) -> list[str]:
+    """Return the lines under an image of the chart: what it shows, the definition, and the coverage
+    of each curve."""
+    series = drawing.series
+    texts = []
+    for line in series:
+        coverage = line.tokens.total if figure == "tokens" and line.tokens else line.coverage
+        if coverage:
+            texts.append((line.label, coverage.text))
+    labels = ", ".join(line.label for line in series)
+    returns = str(drawing.definition)
+    if not drawing.definition:
+        each = zip(series, drawing.definitions, strict=False)
+        returns = ", ".join(f"{line.label}: {definition}" for line, definition in each)
+    lines = [f"{UNITS[figure].capitalize()} of {labels}", f"Return: {returns}"]
+    if drawing.query.smoothing.is_on:
+        lines.append(f"Smoothed: {drawing.query.smoothing}")
+    lines += [text if len(texts) == 1 else f"{label}: {text}" for label, text in texts]
+    return [visible(line) for line in lines]
+
+
+def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
+    """Return the lines of a chart: a line for each curve, or for each component of each curve."""
+    smoothing, lines = drawing.query.smoothing, []
+    if figure == "components":
+        for line in drawing.components:
+            each = zip(line.of.curve.points, line.component.points, strict=True)
+            points = [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
+            lines.append(_line(line, line.of, points, smoothing))
+        return lines
+    for series in drawing.series:
+        points = _points(series.curve, figure) if figure != "tokens" else []
+        if figure == "tokens" and series.tokens:
+            points = [
+                _Point(point.output_tokens, point.known, point.text)
+                for point in series.tokens.points
+            ]
+        lines.append(_line(series, series, points, smoothing))
+    return lines
+
+
+def _line(
+    line: ChartSeries | ComponentLine,
+    series: ChartSeries,
+    points: list[_Point],
+    smoothing: Smoothing,
+) -> dict[str, Any]:
+    """Return a line of a curve, whose values `points` has in the order of the curve's points."""
+    smooth = [
+        smoothing.of(values)
+        for values in (
+            [point.value for point in points],
+            [point.low for point in points],
+            [point.high for point in points],
+        )
+    ]
+    axis = series.curve.axis
+    return {
+        "name": line.label,
+        "label": visible(line.label),
+        "hue": line.hue,
+        "dash": line.dash,
+        "query": series.filter.to_query(**series.parts),
+        "points": [
+            {
+                "x": place.x,
+                "xTo": place.x_to,
+                "y": y,
+                "low": low,
+                "high": high,
+                **({"raw": point.value} if smoothing.is_on else {}),
+                "n": point.n,
+                "attempts": place.n,
+                "behind": _end_numbers(place, axis),
+                "coverage": point.coverage,
+            }
+            for place, point, y, low, high in zip(series.curve.points, points, *smooth, strict=True)
+        ],
+    }
+
+
+def _points(curve: Curve, figure: Figure) -> list[_Point]:
+    value, *ends = _FIELDS[figure]
+    return [
+        _Point(
+            getattr(point, value),
+            getattr(point, _RESTS_ON.get(figure, "n")),
+            point.coverage.text,
+            *(getattr(point, end) for end in ends),
+        )
+        for point in curve.points
+    ]
+
+
+def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
+    """Return the parameters that narrow the filter of a curve to the episodes of one point."""
+    if len(point.ends) > 1:
+        ends = {"ends": str(point.ends)}
+    else:
+        ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    if axis == "step":
+        ends["step"] = str(WholeRange(int(point.x), int(point.x_to)))
+    return ends
+
+
+def csv_of(drawing: CurveCharts) -> Iterator[str]:
+    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since
+    the epoch."""
+    names = list(dict.fromkeys(line.component.name for line in drawing.components))
+    tokens = TOKEN_COLUMNS if "tokens" in drawing.query.figures else ()
+    yield csv_line(
+        ["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)]
+    )
+    for series in drawing.series:
+        components = series.components.series if series.components else []
+        parts = {component.name: component.points for component in components}
+        for place, point in enumerate(series.curve.points):
+            yield csv_line(
+                [
+                    series.label,
+                    *(getattr(point, name) for name in _COLUMNS),
+                    *coverage_values(point.coverage),
+                    *(series.tokens.points[place][1:] if series.tokens else ()),
+                    *(parts[name][place].mean if name in parts else None for name in names),
+                ]
+            )

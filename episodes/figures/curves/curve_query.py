@@ -1,0 +1,184 @@
+"""CurveQuery: which curves to draw, of which episodes and how, as parameters ask for it.
+
+The page of curves, its JSON and its CSV, the pages of runs and of their comparison, and the API
+parse it. `curve_series.py` has the curves of a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast, get_args
+
+from environments.database.storable import id_in
+from environments.display.numbers import digits_of
+from environments.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
+from environments.models import Viewer
+from environments.scoring.definition import (
+    DefinitionOverrides,
+    Definitions,
+    definition_of,
+    definitions_in_force,
+)
+from episodes.figures.block_queries import Axis
+from episodes.figures.curves.figure_menu import FIGURES, Figure
+from episodes.figures.curves.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
+from episodes.figures.curves.smoothing import Smoothing
+from episodes.figures.curves.zoom import WHOLE, Range
+from episodes.figures.run_splits import TOGETHER, SplitChoice, are_together_in
+from episodes.figures.scopes import OVERLAYS, Overlay
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Run
+
+AXES: tuple[Axis, ...] = get_args(Axis)
+FORMATS = ("json", "csv")
+PARAMETERS = (
+    "x",
+    "y",
+    "by",
+    "runs",
+    "splits",
+    *SMOOTHING_PARAMETERS,
+    "log",
+    "band",
+    "from",
+    "to",
+    "threshold",
+    "format",
+)
+_RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
+_RUN_LIST_FORM = (
+    "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a "
+    "comma "
+    'needs quotation marks around it, such as "2024"'
+)
+NOT_SMOOTHED = Smoothing()
+
+
+@dataclass(frozen=True, slots=True)
+class CurveQuery:
+    filter: EpisodeFilter
+    x: Axis = "episode"
+    figures: tuple[Figure, ...] = ("return",)
+    """What is drawn, each in a chart of its own, over the same part of the same axis."""
+    by: Overlay | None = None
+    """Draw one curve for each run, environment or model; None draws a single curve of all
+    episodes."""
+    runs: tuple[int, ...] = ()
+    """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
+    are_together: bool = False
+    """Whether the splits that a run played are drawn as one curve."""
+    smoothing: Smoothing = NOT_SMOOTHED
+    is_log: bool = False
+    has_band: bool | None = None
+    """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide
+    each other."""
+    zoom: Range = WHOLE
+    threshold: float | None = None
+    """A return above this is a success; None uses the threshold of each environment."""
+    format: str = ""
+
+    @property
+    def definition(self) -> DefinitionOverrides:
+        """The parts of the definition that the address gives."""
+        return replace(self.filter.overrides, threshold=self.threshold)
+
+    @property
+    def split_choice(self) -> SplitChoice:
+        """Which splits are shown of a run that played several."""
+        return SplitChoice(self.filter.environment, self.filter.split, self.are_together)
+
+    @classmethod
+    def parse(
+        cls,
+        query: Mapping[str, str],
+        viewer: Viewer,
+        parameters: Collection[str] = PARAMETERS,
+    ) -> CurveQuery:
+        """Return the query in an address. Raises: BadFilter.
+
+        `parameters`: those that it may have besides the filter.
+        """
+        filter_ = EpisodeFilter.parse(query, viewer, also=parameters)
+
+        def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
+            return given(query, name, parse, default)
+
+        zoom = Range(value("from", real, None), value("to", real, None))
+        if zoom.low is not None and zoom.high is not None and zoom.low > zoom.high:
+            raise BadFilter(
+                "from", zoom.low, f"it is above to={digits_of(zoom.high)}; swap the two"
+            )
+        return cls(
+            filter=filter_,
+            x=value("x", chosen(AXES), "episode"),
+            figures=value("y", _figures, ("return",)),
+            by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
+            runs=value("runs", partial(run_ids, viewer=viewer), ()),
+            are_together=are_together_in(query),
+            smoothing=Smoothing.parse(query),
+            is_log=value("log", flag, False),
+            has_band=value("band", flag, None),
+            zoom=zoom,
+            threshold=value("threshold", real, None),
+            format=value("format", chosen(FORMATS), ""),
+        )
+
+    def definitions(self, rows: NamedRows) -> Definitions:
+        """Return the definition in force for the episodes, or those of each environment. `rows`:
+        the rows that the filter names. No query if it names an environment."""
+        if rows.environment:
+            return definition_of(rows.environment, self.definition)
+        return definitions_in_force(self.definition)
+
+    def to_query(self) -> str:
+        """Return the query string of the page of curves that draws the same."""
+        ends = {"from": self.zoom.low, "to": self.zoom.high, "threshold": self.threshold}
+        texts = {name: f"{value!r}" for name, value in ends.items() if value is not None}
+        return self.filter.to_query(**dict(self.switches()), **texts)
+
+    def switches(self) -> list[tuple[str, str]]:
+        """Return the parameters of the drawing, which stay when the filter changes, as pairs of
+        name and text."""
+        values = {
+            "x": self.x if self.x != "episode" else "",
+            "y": ",".join(self.figures) if self.figures != ("return",) else "",
+            "by": self.by or "",
+            "runs": ",".join(map(str, self.runs)),
+            "splits": TOGETHER if self.are_together else "",
+            **self.smoothing.values(),
+            "log": "yes" if self.is_log else "",
+            "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
+            **self.filter.overrides.values(),
+        }
+        return [(name, text) for name, text in values.items() if text]
+
+
+def _figures(name: str, text: str) -> tuple[Figure, ...]:
+    return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
+
+
+def run_ids(name: str, text: str, viewer: Viewer) -> tuple[int, ...]:
+    """Return the ids of the runs that a parameter lists, in order and each once. Raises: BadFilter.
+
+    A run is written as its number or its name, with commas between runs. Quotation marks around a
+    name, doubled within it, are for names that are numbers or hold commas: `3,"2024","a,b"`.
+    """
+    parts, at = list[tuple[str, bool]](), 0
+    while at < len(words(name, text)):
+        if (run := _RUN.match(text, at)) is None:
+            raise BadFilter(name, text, f"it takes {_RUN_LIST_FORM}")
+        at, quoted_name = run.end(), (run[1] or "").replace('""', '"')
+        if part := quoted_name or trimmed(run[2] or ""):
+            parts.append((part, bool(quoted_name)))
+    numbers = [None if is_name else id_in(part) for part, is_name in parts]
+    names = [part for (part, _), number in zip(parts, numbers, strict=True) if number is None]
+    rows = Run.objects.seen_by(viewer).filter(name__in=names)
+    ids_by_name = dict(rows.values_list("name", "pk")) if names else {}
+    if missing := [part for part in names if part not in ids_by_name]:
+        raise BadFilter(name, text, f"there is no run {missing[0]}; it takes {_RUN_LIST_FORM}")
+    pairs = zip(parts, numbers, strict=True)
+    ids = (ids_by_name[part] if number is None else number for (part, _), number in pairs)
+    return tuple(dict.fromkeys(ids))

@@ -1,0 +1,445 @@
+"""The curves that the parameters of a page describe, each by the definition in force for it.
+Without HTTP and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import cycle
+from operator import attrgetter
+
+from environments.filtering.parameters import WholeRange
+from environments.models import Environment, Split
+from environments.scoring.convention import Coverage
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    Definition,
+    Definitions,
+    definition_of,
+)
+from episodes.attempts.group_states import GroupCount, counts_together
+from episodes.figures.curves.components import ComponentCurves, ComponentSeries, component_curves
+from episodes.figures.curves.curve import Curve, curve, curves
+from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.figure_menu import (
+    NO_COMPONENTS,
+    NO_GROUPS,
+    NO_TOKENS,
+    OF_GROUPS,
+    OWN_COLUMNS,
+    Figure,
+)
+from episodes.figures.curves.revision_marks import RevisionMark, marks_of
+from episodes.figures.curves.tokens import TokenCurve, token_curve
+from episodes.figures.curves.zoom import WHOLE
+from episodes.figures.run_splits import (
+    common_split,
+    of_one_split,
+    pools_splits,
+    splits_of,
+    within,
+)
+from episodes.figures.scopes import (
+    MAX_SERIES,
+    Overlaid,
+    OverlaidPart,
+    of_runs,
+    overlaid,
+    people_left_out,
+    scope_of_filter,
+    without_people,
+)
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.rendering.run_hues import hue_of_run
+
+HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
+"""Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class
+in `record.css`."""
+DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
+"""Dashes of lines that have the same hue, in order."""
+NEAR = 15
+"""Degrees up to which two hues look alike in lines of one chart."""
+MAX_COMPONENT_LINES = 12
+MAX_BANDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSeries:
+    label: str
+    hue: int
+    filter: EpisodeFilter
+    """Filter that finds the episodes of the series."""
+    curve: Curve
+    environment: Environment | None = None
+    """Environment of all of its episodes; None if there are several, or none."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the convention that the address of a list of its episodes needs."""
+    components: ComponentCurves | None = None
+    """The components of the rewards, if they are what is drawn."""
+    tokens: TokenCurve | None = None
+    """The tokens that clients reported, if they are what is drawn."""
+    is_zoomed: bool = False
+    """Whether a part of the axis is shown."""
+    dash: tuple[int, ...] = ()
+    """Lengths of dashes and gaps in pixels, which tell it apart from series of a similar hue; empty
+    if solid."""
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """Return how many rollouts the curve counts; None without an ending."""
+        return self.curve.total.coverage if self.curve.total else None
+
+    @property
+    def has_mixed_conventions(self) -> bool:
+        return self.curve.definition.convention is None
+
+    @property
+    def listed(self) -> EpisodeFilter:
+        """The filter of the list of the episodes that are counted: of a zoomed curve those of the
+        part that is shown, and over training steps only those that have one.
+        """
+        points, filters = self.curve.points, self.filter
+        if not points:
+            return filters
+        if self.curve.axis == "step":
+            filters = replace(
+                filters, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points)))
+            )
+        if self.is_zoomed:
+            first, *others = self.curve.ends
+            ends = (
+                {"ends": self.curve.ends}
+                if others
+                else {"ends_from": first.low, "ends_to": first.high}
+            )
+            filters = replace(filters, **ends)
+        return filters
+
+    @property
+    def attempts_query(self) -> str:
+        """Query string of the list of the rollouts that are counted."""
+        return replace(self.listed, ending="attempt").to_query(**self.parts)
+
+    @property
+    def groups(self) -> GroupCount:
+        """Groups of the whole curve; none unless it is that of a run over training steps and a
+        figure of groups is drawn.
+        """
+        return counts_together(
+            point.group_count for point in self.curve.points if point.group_count
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentLine:
+    """One component of the rewards as a line of a chart."""
+
+    label: str
+    hue: int
+    dash: tuple[int, ...]
+    of: ChartSeries
+    component: ComponentSeries
+
+
+@dataclass(frozen=True)
+class CurveCharts:
+    """What the page of curves shows."""
+
+    query: CurveQuery
+    rows: NamedRows
+    overlay: Overlaid
+    series: list[ChartSeries]
+    people: str = ""
+    """A sentence about the episodes of people that the curves leave out; empty if there are
+    none."""
+    splits: Sequence[Split] = ()
+    """Splits that the runs played, if one of them played several."""
+
+    @property
+    def split(self) -> Split | None:
+        """The split that all curves of runs with several are limited to; None if they differ, or
+        show all."""
+        splits = {part.split or self.rows.split for part in self.overlay.parts} - {None}
+        return splits.pop() if len(splits) == 1 else None
+
+    @property
+    def environment(self) -> Environment | None:
+        """Environment of all episodes; None if there are several, or none."""
+        environments = {line.environment for line in self.series}
+        return environments.pop() if len(environments) == 1 else self.rows.environment
+
+    @property
+    def definitions(self) -> list[Definitions]:
+        """The definition of each curve, or the definitions where its environments differ; without a
+        curve the one in force.
+        """
+        own = definition_of(self.rows.environment, self.query.definition)
+        return [line.curve.definition for line in self.series] or [own]
+
+    @property
+    def definition(self) -> Definition | None:
+        """The definition of all curves; None where they differ, or where the environments of one
+        do."""
+        first = self.definitions[0]
+        are_equal = all(definition == first for definition in self.definitions)
+        return first if are_equal and isinstance(first, Definition) else None
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes to show next to the chart, without duplicates."""
+        notes = [self.rows.unknown, *_left_out(self), *(line.curve.note for line in self.series)]
+        notes += [
+            part.note for line in self.series for part in (line.components, line.tokens) if part
+        ]
+        without_values = set(self.query.figures) - set(self.figures)
+        if not self.is_empty:
+            notes += [NO_COMPONENTS] if "components" in without_values else []
+            notes += [NO_TOKENS] if "tokens" in without_values else []
+            notes += [NO_GROUPS] if without_values.intersection(OF_GROUPS) else []
+        count = sum(len(line.components.series) for line in self.series if line.components)
+        if count > MAX_COMPONENT_LINES:
+            notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
+        if self.query.is_log:
+            notes.append(
+                "A logarithmic scale has no place for 0 and below: such values are left out."
+            )
+        if stepless := sum(line.curve.stepless for line in self.series):
+            subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
+            notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
+        return list(dict.fromkeys(filter(None, notes)))
+
+    @cached_property
+    def marks(self) -> list[RevisionMark]:
+        """Return where another revision begins, for all curves together."""
+        marks = marks_of(*(line.curve for line in self.series))
+        by_place = {(mark.revision.pk, mark.x): mark for mark in marks}
+        return sorted(by_place.values(), key=attrgetter("x"))
+
+    @property
+    def components(self) -> list[ComponentLine]:
+        """Return the components of all curves, as many as a chart can show.
+
+        Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same
+        dashes in all.
+        """
+        pairs = [
+            (line, component)
+            for line in self.series
+            if line.components
+            for component in line.components.series
+        ][:MAX_COMPONENT_LINES]
+        if len(self.series) == 1:
+            return [
+                ComponentLine(component.name, hue, (), line, component)
+                for (line, component), hue in zip(pairs, HUES, strict=False)
+            ]
+        names = dict.fromkeys(component.name for _, component in pairs)
+        dashes = dict(zip(names, cycle(DASHES), strict=False))
+        return [
+            ComponentLine(
+                f"{line.label} · {component.name}",
+                line.hue,
+                dashes[component.name],
+                line,
+                component,
+            )
+            for line, component in pairs
+        ]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(line.curve.points for line in self.series)
+
+    @property
+    def figures(self) -> list[Figure]:
+        """The figures that have values to draw, a chart each.
+
+        Where there are episodes, only components, tokens and figures of groups can be missing.
+        """
+        has_groups = any(line.groups.groups for line in self.series)
+        has_values = {
+            **dict.fromkeys(OF_GROUPS, has_groups),
+            "components": any(line.components and line.components.series for line in self.series),
+            "tokens": any(
+                line.tokens and line.tokens.total.output_tokens is not None for line in self.series
+            ),
+        }
+        return [
+            figure for figure in self.query.figures if has_values.get(figure, not self.is_empty)
+        ]
+
+    @property
+    def has_lines(self) -> bool:
+        """Return whether a chart has a line for each curve; one of components alone has others."""
+        return any(figure != "components" for figure in self.figures)
+
+    @property
+    def own_columns(self) -> list[Figure]:
+        """Return the figures that have a column in the table only if they are asked for."""
+        return [figure for figure in self.query.figures if figure in OWN_COLUMNS]
+
+    @property
+    def can_have_groups(self) -> bool:
+        return not set(OF_GROUPS).isdisjoint(self.query.figures) or any(
+            line.curve.scope.has_groups for line in self.series
+        )
+
+    @property
+    def has_bands(self) -> bool:
+        return len(self.series) <= MAX_BANDS if self.query.has_band is None else self.query.has_band
+
+
+def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCharts:
+    """Return the curves that `query` describes, in which every episode follows the definition of
+    its own environment. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
+    rows, filters = NamedRows.of(query.filter), query.filter
+    if query.runs:
+        overlay = of_runs(filters, query.runs[:MAX_SERIES])
+    elif query.by is not None:
+        overlay = overlaid(filters, query.by, needs_step=query.x == "step")
+    else:
+        names = filters.values()
+        label = " · ".join(
+            text for name, text in names.items() if name not in DEFINITION_PARAMETERS
+        )
+        overlay = Overlaid([OverlaidPart(filters, label or "all episodes")], 1)
+    overlay, splits = _of_splits(query, rows, overlay)
+    scopes = [
+        scope_of_filter(part.filter, _rows_of_part(part, filters, rows), part.label)
+        for part in overlay.parts
+    ]
+    definitions = query.definitions(rows)
+    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
+    if query.zoom != WHOLE:
+        lines = [
+            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
+            for scope in scopes
+        ]
+    else:
+        lines = curves(
+            scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
+        )
+    hues = [
+        hue_of_run(part.run.pk) if part.run else hue
+        for part, hue in zip(overlay.parts, HUES, strict=False)
+    ]
+    if len(hues) == 1 and rows.run:
+        hues = [hue_of_run(rows.run.pk)]
+    series = [
+        ChartSeries(
+            label=part.label,
+            hue=hue,
+            filter=without_people(part.filter),
+            curve=line,
+            environment=environment,
+            parts=query.definition.convention_parts,
+            components=component_curves(line) if "components" in query.figures else None,
+            tokens=token_curve(line) if "tokens" in query.figures else None,
+            is_zoomed=query.zoom != WHOLE,
+            dash=dash,
+        )
+        for part, hue, dash, line, environment in zip(
+            overlay.parts, hues, _dashes(hues), lines, _environments(lines, rows), strict=True
+        )
+    ]
+    people = "" if query.by == "player" else people_left_out(filters, rows)
+    return CurveCharts(query, rows, overlay, series, people, splits)
+
+
+def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return dashes for lines with these hues: other ones for each line of a similar hue, as long
+    as there are any."""
+    dashes = list[tuple[int, ...]]()
+    for place, hue in enumerate(hues):
+        near = [
+            dash
+            for dash, other in zip(dashes, hues, strict=False)
+            if abs((hue - other + 180) % 360 - 180) <= NEAR
+        ]
+        free = [dash for dash in DASHES if dash not in near]
+        dashes.append(free[0] if free else DASHES[place % len(DASHES)])
+    return dashes
+
+
+def _of_splits(
+    query: CurveQuery, rows: NamedRows, overlay: Overlaid
+) -> tuple[Overlaid, list[Split]]:
+    """Return the parts with each run limited to the split that is shown of it, and all splits that
+    the runs played.
+
+    Runs that are compared show the same split if they have one in common. Nothing changes if no run
+    played several.
+    """
+    runs = [
+        part.run or (rows.run if part.filter.run is not None else None) for part in overlay.parts
+    ]
+    splits_by_run = splits_of({run.pk for run in runs if run}, query.filter.viewer)
+    splits_by_part = [
+        within(splits_by_run.get(run.pk, []), part.filter) if run else []
+        for run, part in zip(runs, overlay.parts, strict=True)
+    ]
+    several = [splits for splits in splits_by_part if len(splits) > 1]
+    every = list(dict.fromkeys(split for splits in several for split in splits))
+    if query.are_together or not several or not pools_splits(query.filter):
+        return overlay, every
+    common = common_split([splits for splits in splits_by_part if splits])
+    parts = list[OverlaidPart]()
+    for part, splits in zip(overlay.parts, splits_by_part, strict=True):
+        if len(splits) > 1:
+            split = common or splits[0]
+            filters, label = of_one_split(part.filter, split), f"{part.label} · {split.name}"
+            part = replace(part, filter=filters, label=label, split=split)
+        parts.append(part)
+    return replace(overlay, parts=parts), every
+
+
+def _environments(lines: Sequence[Curve], rows: NamedRows) -> list[Environment | None]:
+    """Return the environment of all episodes of each curve; None if there are several, or none."""
+    ids = [next(iter(line.environments)) if len(line.environments) == 1 else 0 for line in lines]
+    environments = {rows.environment.pk: rows.environment} if rows.environment else {}
+    if missing := set(ids) - {0, *environments}:
+        environments |= Environment.objects.defer("card", "task_schema").in_bulk(missing)
+    return [environments.get(pk) for pk in ids]
+
+
+def _rows_of_part(part: OverlaidPart, filters: EpisodeFilter, rows: NamedRows) -> NamedRows:
+    """Return the rows that the filter of a part names. `rows`: those of the filter of the whole
+    chart."""
+    if part.filter == filters:
+        return rows
+    if part.run is None or rows.unknown:
+        return NamedRows.of(part.filter)
+    rows = replace(rows, run=part.run)
+    if part.split is None:
+        return rows
+    return replace(rows, environment=part.split.environment, split=part.split)
+
+
+def _left_out(charts: CurveCharts) -> list[str]:
+    """Return a sentence for each reason why runs, environments or models are not in the chart."""
+    query, overlay, sentences = charts.query, charts.overlay, [charts.people]
+    if overlay.missing:
+        numbers = ", ".join(map(str, overlay.missing))
+        sentences.append(
+            f"There is no run {numbers}; a run's number is in the address of its page."
+        )
+    if len(query.runs) > MAX_SERIES:
+        sentences.append(f"The first {MAX_SERIES} of {len(query.runs):,} runs are shown.")
+    if overlay.count > len(overlay.parts):
+        newest = f"The {len(overlay.parts)} newest of {overlay.count:,} {query.by}s"
+        newest += " with training steps" if overlay.stepless else ""
+        count = sum(bool(line.curve.points) for line in charts.series)
+        if count in (0, len(overlay.parts)):
+            sentences.append(f"{newest} are shown.")
+        else:
+            sentences.append(f"{newest} were chosen, and {count} of them are drawn.")
+    stepless = list(overlay.stepless)
+    if query.zoom == WHOLE:
+        stepless = [line.label for line in charts.series if not line.curve.points] + stepless
+    if query.x == "step" and stepless and len(charts.series) + len(overlay.stepless) > 1:
+        more = f" and {overlay.unnamed_count:,} more" if overlay.unnamed_count else ""
+        reason = "Not drawn, because none of their ended episodes has a training step"
+        sentences.append(f"{reason}: {', '.join(stepless)}{more}.")
+    return sentences

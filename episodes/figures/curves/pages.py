@@ -1,0 +1,157 @@
+"""The page of curves: return, success and length over episodes, time or training steps, for any
+filter of episodes.
+
+One address serves the page, the numbers of its charts (`format=json`, for zooming and switching)
+and a CSV file.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import viewer_of
+from environments.database.folding import holding
+from environments.filtering.addresses import takes
+from environments.filtering.parameters import given, words
+from environments.models import Environment
+from episodes.attempts.file_headers import coverage_header, definition_header
+from episodes.dashboard.view_parameters import definition_context, overrides_context
+from episodes.figures.curves.curve_chart import charts_of, csv_of
+from episodes.figures.curves.curve_query import AXES, CurveQuery, run_ids
+from episodes.figures.curves.curve_series import CurveCharts, curve_charts
+from episodes.figures.curves.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
+from episodes.figures.run_splits import labelled
+from episodes.figures.scopes import MAX_SERIES, OVERLAYS
+from episodes.filtering.names import models, runs
+from episodes.models import Run
+
+_AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
+MAX_CHOICES = 50
+"""Number of runs that are offered besides the chosen ones; a search finds the others."""
+MAX_SEARCHED = 10_000
+"""Number of the newest runs that are searched and counted."""
+_BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
+
+
+@require_safe
+@never_cache
+def curves(request: HttpRequest) -> HttpResponse:
+    """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a
+    parameter is refused."""
+    query = CurveQuery.parse(request.GET, viewer_of(request.user))
+    drawing = curve_charts(query)
+    if query.format == "csv":
+        errors = [f"{series.curve.success_error:g}" for series in drawing.series]
+        headers = {
+            "Content-Disposition": 'attachment; filename="curve.csv"',
+            **definition_header(*drawing.definitions),
+            **coverage_header(series.coverage for series in drawing.series),
+            "X-Success-Error": " | ".join(errors),
+        }
+        lines = "".join(csv_of(drawing))
+        return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
+    if query.format == "json":
+        return JsonResponse({"charts": charts_of(drawing)})
+    viewer, environment = query.filter.viewer, drawing.rows.environment
+    splits = environment.splits.values_list("name", flat=True) if environment else ()
+    context = panel_of(request, drawing) | {
+        "values": query.filter.values(),
+        "chips": query.filter.chips(),
+        "kept": query.switches(),
+        "environments": Environment.objects.seen_by(viewer).values_list("name", flat=True),
+        "splits": splits,
+        "runs": runs(viewer),
+        "models": models(viewer),
+        "splits_of_runs": labelled(drawing.splits),
+        "split": drawing.split,
+        "are_together": query.are_together,
+    }
+    if request.headers.get("HX-Request"):
+        return render(request, "episodes/curve_tables.html", context)
+    status = 400 if drawing.rows.unknown else 200
+    return render(request, "episodes/curves.html", context, status=status)
+
+
+def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
+    """Return the template variables of `episodes/curve_panel.html`."""
+    query, subject = drawing.query, drawing.rows
+    if drawing.definition is None:  # the curves differ
+        definition = overrides_context(query.definition)
+    else:
+        is_in_address = subject.environment is not None
+        definition = definition_context(
+            drawing.definition, drawing.environment, is_in_address=is_in_address
+        )
+    runs = drawing.overlay.runs or ([subject.run] if subject.run else [])
+    return {
+        "drawn": drawing,
+        "query": query,
+        "charts": charts_of(drawing),
+        **definition,
+        "environment": drawing.environment,
+        "figures": [_choice(query, name) for name in FIGURES],
+        "axes": [(name, _AXES[name]) for name in AXES],
+        "overlays": _BY,
+        "switches": request.GET,
+        "chosen_runs": ",".join(str(run.pk) for run in runs),
+        "most_runs": MAX_SERIES,
+    }
+
+
+class FigureChoice(NamedTuple):
+    """A figure in the switch of figures."""
+
+    name: Figure
+    title: str
+    label: str
+    """What the y axis shows."""
+    is_shown: bool
+    is_of_groups: bool
+    """Whether it is drawn over training steps alone."""
+    others: str
+    """The figures with this one added or taken away, as the address names them; empty if it is the
+    only one."""
+
+
+def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
+    is_shown = figure in query.figures
+    others = [name for name in FIGURES if (name in query.figures) != (name == figure)]
+    return FigureChoice(
+        figure, TITLES[figure], UNITS[figure], is_shown, figure in OF_GROUPS, ",".join(others)
+    )
+
+
+@require_safe
+@never_cache
+@takes("search", "runs")
+def run_choices(request: HttpRequest) -> HttpResponse:
+    """Return the runs that the menu of a chart offers: the chosen ones, whose ids are `runs`, others
+    of their names, then the newest whose name or model has the words of `search`. Raises: BadFilter.
+    """
+    viewer = viewer_of(request.user)
+    search = given(request.GET, "search", words, "")
+    ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
+    visible = Run.objects.seen_by(viewer).only("name", "model", "state")
+    rows = visible.in_bulk(list(ids))
+    newest = Run.objects.order_by("-pk").values_list("pk", flat=True)
+    oldest = newest[MAX_SEARCHED - 1 : MAX_SEARCHED].first() or 0
+    matches = visible.filter(pk__gte=oldest)
+    if search:
+        matches = matches.filter(holding(matches, search, ("name", "model")))
+    namesakes = list(visible.namesakes(*(row.name for row in rows.values()))) if rows else []
+    others = matches.exclude(pk__in=[*rows, *(row.pk for row in namesakes)]).order_by("-pk")
+    context = {
+        "chosen": [rows[pk] for pk in ids if pk in rows],
+        "namesakes": namesakes,
+        "others": others[:MAX_CHOICES],
+        "count": others.count(),
+        "searched": MAX_SEARCHED if Run.objects.filter(pk__lt=oldest).exists() else None,
+        "search": search,
+    }
+    return render(request, "episodes/run_choices.html", context)

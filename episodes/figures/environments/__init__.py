@@ -1,0 +1,1 @@
+"""Environments with the figures of their attempts, and the overview."""

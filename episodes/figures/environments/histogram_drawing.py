@@ -1,0 +1,136 @@
+"""A histogram of returns as columns over a linear axis, which is labelled at round numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from urllib.parse import urlencode
+
+from environments.display.numbers import plain, shown, unsigned
+from environments.models import Environment
+from episodes.attempts.conventions import parts_in_address
+from episodes.figures.environments.histogram import Histogram
+from episodes.filtering.filters import EpisodeFilter
+
+HEIGHT, WIDTH = 100, 400
+MIN_HEIGHT = 1.5
+MIN_WIDTH, MAX_WIDTH = 3.0, 36.0
+"""Of the column of one value: it is narrower where other values are near."""
+TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One bin of the histogram, drawn within WIDTH x HEIGHT."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+    query: str
+    """Query string of the Episodes page that lists the attempts in the bin."""
+    is_success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled place of the axis."""
+
+    x: float
+    """0 to 100, from left to right."""
+    label: str
+    anchor: str
+    """Which end of the label is at the place: `start`, `middle` or `end`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnHistogram:
+    columns: Sequence[Column]
+    """From left to right, like the bins."""
+    ticks: Sequence[Tick]
+
+
+def drawn_histogram(
+    environment: Environment, returns: Histogram, of: EpisodeFilter
+) -> DrawnHistogram:
+    """Return the drawing of a histogram. `of`: filter of its episodes."""
+    bins = returns.bins
+    if not bins:
+        return DrawnHistogram([], [])
+    low, high, width = _axis(returns)
+
+    def place_of(value: float) -> float:
+        # halves cannot overflow
+        share = (value / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5
+        return share * (WIDTH - width if returns.is_exact else WIDTH)
+
+    common = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
+    common |= parts_in_address(returns.definition.convention, environment)
+    columns = []
+    for place, bin in enumerate(bins):
+        height = max(bin.n * HEIGHT / returns.most, MIN_HEIGHT) if bin.n else 0.0
+        span = (
+            plain(bin.low) if returns.is_exact else f"{plain(bin.low, 3)} to {plain(bin.high, 3)}"
+        )
+        ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
+        query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
+        title = f"return {span}: {bin.n:,} attempt{'' if bin.n == 1 else 's'}"
+        x = place_of(bin.low) if returns.is_exact else place * WIDTH / len(bins)
+        is_success = returns.definition.is_success(bin.low)
+        shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
+        columns.append(Column(*shape, title, query, is_success))
+    half = width / 2 if returns.is_exact else 0.0
+    return DrawnHistogram(
+        columns, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
+    )
+
+
+def _axis(returns: Histogram) -> tuple[float, float, float]:
+    """Return the values at both ends of the axis, and the width of a column.
+
+    The outermost of several bins reach beyond the ends, because they hold outliers.
+    """
+    bins = returns.bins
+    low, high = bins[0].low, bins[-1].high
+    if not returns.is_exact:
+        width = bins[2].low - bins[1].low
+        return bins[1].low - width, bins[-1].low + width, 0.9 * WIDTH / len(bins)
+    gaps = [
+        (after.low / 2 - bin.low / 2) / (high / 2 - low / 2) * WIDTH
+        for bin, after in pairwise(bins)
+    ]
+    return low, high, min(MAX_WIDTH, max(MIN_WIDTH, 0.8 * min(gaps, default=WIDTH)))
+
+
+def _ticks(low: float, high: float, place_of: Callable[[float], float]) -> list[Tick]:
+    """Return about TICKS places at round numbers; the two ends where there is no round number
+    between them."""
+    values = _round_numbers(low, high)
+    labels = [unsigned(value) if abs(value) >= 1e6 else f"{value:.6g}" for value in values]
+    if len(values) < 2 or len(set(labels)) < len(values):
+        values = [low] if low == high else [low, high]
+        labels = [repr(shown(value)) for value in values]
+    places = [place_of(value) for value in values]
+    return [
+        Tick(
+            round(x, 2),
+            label.replace("-", "\N{MINUS SIGN}"),
+            "start" if x < 6 else "end" if x > 94 else "middle",
+        )
+        for x, label in zip(places, labels, strict=True)
+    ]
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    span = high - low
+    if not 0 < span < math.inf:
+        return []
+    power = 10.0 ** math.floor(math.log10(span / TICKS))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * TICKS >= span)
+    if not step:
+        return []
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [number * step + 0.0 for number in range(first, last + 1)]

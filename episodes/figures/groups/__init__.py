@@ -1,0 +1,1 @@
+"""Groups: the attempts at one task in one training step of a run."""

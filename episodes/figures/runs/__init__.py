@@ -1,0 +1,1 @@
+"""Runs: the list of runs with their results, one run, and its training steps."""

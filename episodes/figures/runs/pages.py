@@ -1,0 +1,188 @@
+"""The list of training and evaluation runs with their results, and the page of one run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import viewer_of
+from environments.display import parts
+from environments.filtering.addresses import takes
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import chosen, given, trimmed
+from environments.scoring.definition import DEFINITION_PARAMETERS
+from episodes.browsing.episode_list import EpisodeListQuery
+from episodes.dashboard.guards import row_or_404
+from episodes.dashboard.replay import mistaken_labels_of
+from episodes.dashboard.view_parameters import definitions_context, overrides_context
+from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
+from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_series import curve_charts
+from episodes.figures.curves.pages import panel_of
+from episodes.figures.curves.revision_marks import several_codes
+from episodes.figures.run_splits import of_one_split
+from episodes.figures.runs.run_lines import MAX_COUNTED, judged_parts, lines_of, places_of
+from episodes.figures.runs.run_list import MAX_SEARCHED, RunListQuery
+from episodes.figures.runs.training_steps import steps_of
+from episodes.figures.scopes import MAX_SERIES
+from episodes.models import Episode, Rollout, Run
+from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
+from episodes.runs.description import STATES
+from episodes.uploads.usage import reported_usage
+
+MAX_EPISODES = 10
+MAX_STEPS = 40
+MAX_NAMES = 100
+"""Names of values of configurations that the list of runs offers as columns."""
+PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
+"""Templates of the page of a run and of its parts that are fetched again while episodes start and
+end."""
+
+
+@require_safe
+@never_cache
+@takes(*RunListQuery.PARAMETERS, several=RunListQuery.SEVERAL)
+def runs(request: HttpRequest) -> HttpResponse:
+    """Return the list of runs: those that its filter finds, by the definition in force. Raises:
+    BadRequest."""
+    viewer = viewer_of(request.user)
+    query = RunListQuery.parse(request.GET, viewer)
+    page = query.result()
+    lines = page.lines
+    configs = [config_values(line.run.config) for line in lines]
+    names = [*query.columns, *(name for values in configs for name in values)]
+    splits = [query.splits.split] if query.splits.split else []
+    splits += [split.name for line in lines for split in line.splits]
+    cells = [
+        [_cell(values[name]) if name in values else None for name in query.columns]
+        for values in configs
+    ]
+    context = {
+        "lines": list(zip(lines, cells, strict=True)),
+        "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
+        "splits": list(dict.fromkeys(splits)),
+        "has_several_splits": any(len(line.splits) > 1 for line in lines),
+        "next": page.next,
+        "is_first": not query.after,
+        "query": query,
+        "searched": MAX_SEARCHED if page.is_bounded else None,
+        "chips": _chips(query, request.GET),
+        "names": list(dict.fromkeys(names))[:MAX_NAMES],
+        "kept": [
+            (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
+        ],
+        **overrides_context(query.definition),
+        "changed": several_codes(
+            {environment.pk for line in lines for environment in line.environments}
+        ),
+        "most_runs": MAX_SERIES,
+        "states": STATES,
+        "state": query.states[0] if len(query.states) == 1 else "",
+        "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
+    }
+    name = "runs_table" if "HX-Request" in request.headers and lines else "runs"
+    return render(request, f"episodes/{name}.html", context)
+
+
+class RunChip(NamedTuple):
+    """A value of a filter that is in force."""
+
+    label: str
+    value: str
+    query: str
+    """Query string of the list without it."""
+
+
+def _chips(query: RunListQuery, parameters: QueryDict) -> list[RunChip]:
+    """Return the tags and conditions in force."""
+    chips = []
+    pairs = [("tag", tag) for tag in query.tags]
+    pairs += [("config", str(condition)) for condition in query.conditions]
+    for name, value in pairs:
+        rest = parameters.copy()
+        texts = [text for text in parameters.getlist(name) if _text_of(name, text) != value]
+        rest.setlist(name, texts)
+        rest.pop("after", None)
+        chips.append(RunChip(name, value, rest.urlencode()))
+    return chips
+
+
+def _text_of(name: str, text: str) -> str:
+    """Return a value as a chip shows it."""
+    is_condition = name == "config" and text.strip()
+    return str(ConfigCondition.parse(name, text)) if is_condition else trimmed(text)
+
+
+def _cell(value: Scalar) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else value_text(value)
+
+
+@require_safe
+@never_cache
+@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split")
+def run_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
+    a curve.
+
+    Of a run that played several splits, it shows one, the first if the address names none; with
+    `splits=together` all.
+
+    Raises: BadFilter, Http404.
+    """
+    run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
+    has_steps = Episode.objects.filter(run=run, run_step__isnull=False).exists()
+    values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": run.name}
+    values.pop("part", None)
+    part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
+    query = CurveQuery.parse(values, viewer)
+    line = lines_of([run], viewer, query.definition, choice=query.split_choice)[0]
+    of_run = replace(query.filter.definition_alone, run=run.name)
+    query = replace(query, filter=of_one_split(of_run, line.split))
+    places, has_older = places_of(run)
+    switches = request.GET.copy()  # with what the page of curves needs
+    for name, text in (query.filter.values() | {"x": query.x}).items():
+        switches[name] = text
+    rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
+    chart = panel_of(request, curve_charts(query)) if part == "page" else {}
+    visible = Run.objects.seen_by(viewer)
+    context = chart | {
+        "run": run,
+        "namesakes": visible.namesakes(run.name) if part != "tables" else [],
+        "config": parts.fields(run.config) if run.config else [],
+        "line": line,
+        "environment": line.environment,
+        **definitions_context(line.definition, line.overrides, line.environment),
+        "splits": line.named_splits if len(line.splits) > 1 else [],
+        "split": line.split,
+        "are_together": line.split is None,
+        "switches": switches,
+        "curve_query": query.to_query(),
+        "run_query": line.query,
+        "groups_query": "".join(
+            f"{name}={quote(text)}&" for name, text in query.definition.values().items()
+        ),
+        "judged": judged_parts(line),
+        "by_environment_query": replace(query, filter=of_run, by="environment").to_query(),
+        "where": [
+            {
+                "environment__name": name,
+                "count": count,
+                "last": last,
+                "query": query_string(environment=name, run=run.name),
+                "curve_query": query_string(environment=name, run=run.name, x=query.x),
+            }
+            for name, count, last in places
+        ],
+        "counted": MAX_COUNTED if has_older else None,
+        "steps": steps_of(run, line.definition, MAX_STEPS, line.split),
+        "reported": reported_usage(run),
+        "episodes": rows,
+        "mistaken": mistaken_labels_of(rows[0].episode) if rows else {},
+    }
+    return render(request, f"episodes/{PARTS[part]}.html", context)

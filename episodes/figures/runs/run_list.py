@@ -1,0 +1,148 @@
+"""RunListQuery: one page of the list of runs, as parameters ask for it. The Runs page and the API
+share it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+
+from environments.filtering.parameters import (
+    BadFilter,
+    chosen,
+    count_in,
+    definition_in,
+    given,
+    trimmed,
+    words,
+)
+from environments.models import Split, Viewer
+from environments.models.viewer import visible_environments
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionOverrides
+from episodes.figures.run_splits import SplitChoice, played_split
+from episodes.figures.runs.run_lines import RunLine, lines_of
+from episodes.models import Run
+from episodes.runs.config_values import ConfigCondition, config_values
+from episodes.runs.description import STATES
+
+RUNS_PER_PAGE = 20
+MAX_COLUMNS = 8
+MAX_SEARCHED = 2_000
+"""Runs whose configuration is read for one page of a list with conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """One page of runs with their figures, newest first."""
+
+    runs: Sequence[Run]
+    lines: Sequence[RunLine]
+    """A line for each of the runs."""
+    next: int | None
+    """Id after which the next page starts; None on the last one."""
+    is_bounded: bool
+    """Whether the search stopped after MAX_SEARCHED runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunListQuery:
+    viewer: Viewer
+    name: str
+    """Name of the only run, or title of several; empty for any."""
+    states: Sequence[str]
+    """A run has one of them; empty for any."""
+    tags: Sequence[str]
+    """A run has one of them or more; empty for any."""
+    conditions: Sequence[ConfigCondition]
+    """Conditions on the configuration, of which a run meets all."""
+    columns: Sequence[str]
+    """Values of the configuration that the list shows."""
+    after: int
+    """Id of the last run of the previous page; 0 for the first page."""
+    splits: SplitChoice
+    """Which splits the figures count; a run has played the one that is named."""
+    definition: DefinitionOverrides
+    size: int
+
+    SEVERAL: ClassVar = ("state", "tag", "config", "columns")
+    """Parameters that an address may have several times."""
+    PARAMETERS: ClassVar = (*SEVERAL, "after", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+
+    @classmethod
+    def parse(cls, query: QueryDict, viewer: Viewer, size: int = RUNS_PER_PAGE) -> RunListQuery:
+        """Return the query in an address. Raises: BadFilter.
+
+        `columns` may also hold several names separated by commas, as in the list of episodes.
+        """
+        values = {
+            name: [text for text in map(trimmed, query.getlist(name)) if text]
+            for name in cls.SEVERAL
+        }
+        names = [trimmed(name) for text in values["columns"] for name in text.split(",")]
+        columns = tuple(dict.fromkeys(words("columns", name) for name in names if name))
+        if len(columns) > MAX_COLUMNS:
+            raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
+        return cls(
+            viewer,
+            name=given(query, "name", words) or "",
+            states=[chosen(STATES)("state", text) for text in values["state"]],
+            tags=[words("tag", text) for text in values["tag"]],
+            conditions=[ConfigCondition.parse("config", text) for text in values["config"]],
+            columns=columns,
+            after=given(query, "after", count_in) or 0,
+            splits=SplitChoice.parse(query),
+            definition=definition_in(query),
+            size=size,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.states or self.tags or self.conditions or self.splits.split)
+
+    def result(self, environments: Collection[str] | None = None) -> RunList:
+        """Return the page. Raises: BadFilter for a split that no environment has.
+
+        `environments`: names of those to which the key of the viewer is limited; None: no limit.
+        """
+        rows = Run.objects.seen_by(self.viewer)
+        if self.name:
+            rows = rows.named(self.name)
+        if self.after:
+            rows = rows.filter(pk__lt=self.after)
+        if self.states:
+            rows = rows.filter(state__in=self.states)
+        if self.tags:
+            rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk"))
+        if self.splits.split:
+            splits = Split.objects.filter(visible_environments(self.viewer, "environment"))
+            if environments is not None:
+                splits = splits.filter(environment__name__in=environments)
+            rows = rows.filter(played_split(self.splits.split, splits, self.viewer))
+        runs, following, is_bounded = self._page(rows.order_by("-pk"))
+        lines = lines_of(runs, self.viewer, self.definition, self.splits)
+        return RunList(runs, lines, following, is_bounded)
+
+    def _page(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
+        """Return the runs of the page, the id after which the next one starts, and whether the
+        search stopped before the last run."""
+        rows_with_tags = rows.prefetch_related("tags").defer("notes")
+        if not self.conditions:
+            runs = list(rows_with_tags[: self.size + 1])
+            has_more = len(runs) > self.size
+            runs = runs[: self.size]
+            return runs, runs[-1].pk if has_more else None, False
+        # Configurations are JSON texts, which no index serves.
+        ids, last, count = list[int](), 0, 0
+        for last, config in rows.values_list("pk", "config")[:MAX_SEARCHED].iterator():
+            count += 1
+            values = config_values(config) if config else {}
+            if config and all(condition.is_met(values) for condition in self.conditions):
+                ids.append(last)
+            if len(ids) == self.size:
+                break
+        has_more = last > 0 and rows.filter(pk__lt=last).exists()
+        runs = list(rows_with_tags.filter(pk__in=ids))
+        return runs, last if has_more else None, count == MAX_SEARCHED and has_more

@@ -1,0 +1,1 @@
+"""Tasks with their attempts and figures."""

@@ -1,0 +1,171 @@
+"""Tests of the filters and columns of the list of runs that read the configurations of runs."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from environments.models import UNRESTRICTED
+from episodes.figures.runs import run_list
+from episodes.runs.description import parsed_description
+from episodes.runs.trainer_updates import steer
+from tests.rows import each
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sweep() -> None:
+    for name, config in (
+        ("cold", {"temperature": 0.5, "optimizer": {"name": "adam", "lr": 1e-5}, "layers": [1, 2]}),
+        ("warm", {"temperature": 1, "optimizer": {"name": "sgd", "lr": 3e-5}, "is_lora": True}),
+        ("text", {"temperature": "high", "optimizer": {"name": "lion"}}),
+        ("bare", {}),
+    ):
+        described(name, config=config)
+
+
+def described(name: str, **description: Any) -> None:
+    steer(name, parsed_description(description), UNRESTRICTED, [])
+
+
+def listed(client: Client, query: str) -> list[str]:
+    page = client.get(f"/runs/?{query}").content.decode()
+    return re.findall(r"<strong>(.*?)</strong></a>", page)
+
+
+@each(
+    ("query", "names"),
+    [
+        ("config=temperature>0.7", ["warm"]),
+        ("config=temperature<=0.5", ["cold"]),
+        ("config=temperature=1.0", ["warm"]),
+        ("config=temperature!=1", ["text", "cold"]),
+        ("config=optimizer.name=adam,sgd", ["warm", "cold"]),
+        ("config=optimizer.name=adam,sgd&config=optimizer.lr > 2e-5", ["warm"]),
+        ("config=is_lora=true", ["warm"]),
+        ("config=layers=[1, 2]", ["cold"]),
+        ("config=dropout=0", []),
+        ("config=optimizer.name=adam%0A", []),
+        ("config=optimizer.name=adam,sgd%0A", ["cold"]),
+        ("config=temperature+%3D+1.0+", ["warm"]),
+    ],
+)
+def test_runs_are_found_by_their_configuration(
+    client: Client, sweep: None, query: str, names: list[str]
+) -> None:
+    assert listed(client, query) == names
+
+
+NEAR_2_64 = 2**64 + 1
+LARGE = {
+    "small": 1_700_000_001,
+    "large": NEAR_2_64,
+    "less": -NEAR_2_64,
+    "exponent": 1.7e9,
+    "huge": 10**400,
+}
+
+
+@each(
+    ("condition", "names"),
+    [
+        ("seed=1700000000", {"exponent"}),
+        ("seed=1700000001", {"small", "exponent"}),
+        ("seed=1.7e9", {"small", "exponent"}),
+        ("seed!=1700000000", {"small", "large", "less", "huge"}),
+        ("seed>1700000000", {"small", "large", "huge"}),
+        ("seed>=1700000001", {"small", "large", "huge", "exponent"}),
+        (f"seed<{2**64 + 2}", {"small", "large", "less", "exponent"}),
+        (f"seed<={2**64 + 1}", {"small", "large", "less", "exponent"}),
+        (f"seed<{2**64 + 1}", {"small", "less", "exponent"}),
+        (f"seed={2**64}", set()),
+        (f"seed=-{2**64 + 1}", {"less"}),
+        ("seed<1e400", {"small", "large", "less", "exponent"}),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_compared_digit_by_digit(
+    client: Client, condition: str, names: set[str]
+) -> None:
+    for name, seed in LARGE.items():
+        described(name, config={"seed": seed})
+    assert set(listed(client, f"config={quote(condition)}")) == names
+
+
+@each("query", ["threshold=\uff10.9", "threshold=0_9"])
+def test_other_spellings_of_digits_are_refused(client: Client, query: str) -> None:
+    assert client.get(f"/runs/?{query}").status_code == 400
+
+
+@each("number", ["\uff11\uff17", "1_0", "inf", "-Infinity", "NaN"])
+def test_a_condition_takes_the_numbers_that_configurations_have(
+    client: Client, sweep: None, number: str
+) -> None:
+    for condition in (f"seed>{number}", f"seed={number}", f"seed!=adam,{number}"):
+        answer = client.get(f"/runs/?config={quote(condition)}")
+        assert answer.status_code == 400
+        assert (
+            f"{number} is no number that a configuration has; write it as in 17, -0.5"
+            in answer.content.decode()
+        )
+
+
+def test_values_of_configurations_are_columns(client: Client, sweep: None) -> None:
+    for columns in ("columns=temperature&columns=optimizer.lr", "columns=temperature,optimizer.lr"):
+        page = client.get(f"/runs/?{columns}").content.decode()
+        assert "<th>temperature</th><th>optimizer.lr</th>" in page
+    assert "<td>1e-05</td>" in page and "<td>high</td>" in page
+    assert 'value="is_lora"' in page
+
+
+def test_a_filter_takes_several_values_and_each_can_be_removed(client: Client, sweep: None) -> None:
+    described("tagged", tags=["one"])
+    described("other", tags=["two"], state="failed")
+    assert listed(client, "tag=one&tag=two") == ["other", "tagged"]
+    assert listed(client, "state=failed&state=ended") == ["other"]
+    page = client.get("/runs/?tag=one&tag=two&config=temperature>0.7").content.decode()
+    links = [
+        unescape(link)
+        for link in re.findall(
+            r'<a href="/runs/\?([^"]*)" aria-label="Remove '
+            r"filter",
+            page,
+        )
+    ]
+    assert links == [
+        "tag=two&config=temperature%3E0.7",
+        "tag=one&config=temperature%3E0.7",
+        "tag=one&tag=two",
+    ]
+
+
+def test_of_very_many_runs_some_are_searched(
+    client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_list, "MAX_SEARCHED", 2)
+    page = client.get("/runs/?config=temperature>0").content.decode()
+    [older] = re.findall(r'<a href="\?([^"]*)">Search older ones', page)
+    assert listed(client, unescape(older)) == ["warm", "cold"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("config=temperature", "a name, a sign and a value"),
+        ("config=optimizer.name>adam", "compares numbers"),
+        ("&".join(f"columns=c{number}" for number in range(9)), "at most 8 are shown"),
+    ],
+)
+def test_an_invalid_parameter_is_refused(client: Client, query: str, expected: str) -> None:
+    answer = client.get(f"/runs/?{query}")
+    assert answer.status_code == 400 and expected in answer.content.decode()
+
+
+@each("query", ["config=temperature>0.7%0A", "config=temperature>%0A0.7", "after=1%0A"])
+def test_a_line_break_is_no_blank(client: Client, sweep: None, query: str) -> None:
+    assert client.get(f"/runs/?{query}").status_code == 400
