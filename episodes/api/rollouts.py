@@ -12,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.filtering.parameters import count_in, given
-from environments.models.viewer import visible_environments
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, fitting, limit_of, page
 from episodes.api.openapi import described, documented, parameter
@@ -22,10 +21,9 @@ from episodes.api.serializers_rollouts import (
     RolloutMessageSerializer,
     RolloutSerializer,
 )
-from episodes.filtering.rollouts import RolloutFilter, rollouts_page
+from episodes.browsing.rollout_list import RolloutListQuery
+from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout, RolloutMessage
-from episodes.models.privacy import own_records, visible_rollouts
-from episodes.rollups.search_note import rollout_search_note
 from episodes.uploads.rollout_figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
 
@@ -56,23 +54,12 @@ class RolloutListView(ApiView):
         parameter("after", "Cursor of a page; take it from `next`"),
     )
     def get(self, request: Request) -> Response:
-        limit, after, viewer = (
-            limit_of(request),
-            given(request.GET, "after", count_in),
-            self.reader.viewer,
+        query = RolloutListQuery.parse(
+            request.GET, self.reader.viewer, also=("limit",), size=limit_of(request)
         )
-        filters = RolloutFilter.parse(request.GET, viewer, also=("limit", "after"))
-        rows, note = filters.rollouts(), ""
-        if blind := list(blind_to(self.reader.person)):
-            rows = rows.exclude(episode__in=blind)
-        if filters.text:
-            episodes = own_records(viewer) & visible_environments(viewer)
-            note = rollout_search_note(filters.text, episodes, visible_rollouts(viewer))
-        result = rollouts_page(rows, after, limit)
-        shape: Any = RolloutSerializer(
-            with_current_figures(result.rollouts), many=True, context={"request": request}
-        )
-        return Response(page(request, shape.data, result.next, note=note))
+        result = query.result(list(blind_to(self.reader.person)))
+        shape: Any = RolloutSerializer(result.rollouts, many=True, context={"request": request})
+        return Response(page(request, shape.data, result.next, note=result.note))
 
 
 class RolloutView(ApiView):

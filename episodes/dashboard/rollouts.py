@@ -13,17 +13,14 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.database.storable import storable
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import given, whole
 from environments.models import Environment
-from environments.models.viewer import visible_environments
+from episodes.browsing.rollout_list import RolloutListQuery
 from episodes.browsing.task_lines import name_tasks_of_rollouts
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.filtering.names import models_of_rollouts, runs
-from episodes.filtering.rollouts import JOINED, RolloutFilter, rollouts_page
+from episodes.filtering.rollouts import JOINED, RolloutFilter
 from episodes.models import Rollout
-from episodes.models.privacy import visible_rollouts
-from episodes.rollups.search_note import rollout_search_note
 from episodes.search.snippets import snippets_of_rollouts
 from episodes.transcript.first_load_budget import window_html
 from episodes.transcript.timeline import items_of_messages, placed
@@ -32,7 +29,6 @@ from episodes.uploads.rollout_figures import with_current_figures
 from episodes.uploads.usage import Usage, usage_of_rollout
 from episodes.visibility import blind_to, is_blind_to, sees_episode
 
-PAGE_ROLLOUTS = 50
 PAGE_MESSAGES = 100
 JOINED_LABELS = {
     "yes": "with an episode",
@@ -45,24 +41,17 @@ JOINED_LABELS = {
 @never_cache
 @takes(*RolloutFilter.parameters(), "after")
 def rollouts(request: HttpRequest) -> HttpResponse:
-    """Return the list, newest first. `after` is the id of the last rollout of the previous page.
-    Raises: BadRequest."""
+    """Return the list, newest first. Raises: BadFilter."""
     viewer = viewer_of(request.user)
-    filters = RolloutFilter.parse(request.GET, viewer, also=("after",))
-    after = given(request.GET, "after", whole)
-    blind, rows = list(blind_to(request.user)), filters.rollouts()
-    page = rollouts_page(rows.exclude(episode__in=blind) if blind else rows, after, PAGE_ROLLOUTS)
+    query = RolloutListQuery.parse(request.GET, viewer)
+    filters, page = query.filter, query.result(list(blind_to(request.user)))
     name_tasks_of_rollouts(page.rollouts)
-    snippets, note = snippets_of_rollouts(page.rollouts, filters.text), ""
-    if filters.text:
-        note = rollout_search_note(
-            filters.text, visible_environments(viewer), visible_rollouts(viewer)
-        )
+    snippets = snippets_of_rollouts(page.rollouts, filters.text)
     context = {
         "filter": filters,
-        "rollouts": [(row, snippets.get(row.pk)) for row in with_current_figures(page.rollouts)],
-        "search_note": note,
-        "is_first": after is None,
+        "rollouts": [(row, snippets.get(row.pk)) for row in page.rollouts],
+        "search_note": page.note,
+        "is_first": query.after is None,
         "first": filters.to_query(),
         "next": filters.to_query(after=page.next) if page.next else "",
         "environments": list(Environment.objects.seen_by(viewer).values_list("name", flat=True)),

@@ -1,5 +1,4 @@
-"""The filter of uploaded rollouts that the addresses of the page and of the API have in common, and
-one page of its matches.
+"""The filter of uploaded rollouts that the addresses of the page and of the API have in common.
 
 Filters are combined; each is exact, however many rollouts there are.
 """
@@ -59,23 +58,3 @@ class RolloutFilter(Filters):
         """Return the rollouts, newest first."""
         condition, _ = self.condition_and_unknown_names()
         return Rollout.objects.seen_by(self.viewer).filter(condition).order_by("-id")
-
-
-@dataclass(frozen=True)
-class RolloutPage:
-    """One page of rollouts."""
-
-    rollouts: list[Rollout]
-    next: int | None
-    """Cursor of the following page: the id of the last rollout; None if there is none."""
-
-
-def rollouts_page(rollouts: QuerySet[Rollout], after: int | None, size: int) -> RolloutPage:
-    """Return a page of `rollouts`, which are in order of falling ids, after the one with the id
-    `after`."""
-    rows = rollouts.select_related("run", "episode__environment", "episode__split")
-    rows = rows.defer("event", "info", "episode__labels")
-    if after is not None:
-        rows = rows.filter(pk__lt=after)
-    page = list(rows[: size + 1])
-    return RolloutPage(page[:size], page[size - 1].pk if len(page) > size else None)

@@ -52,7 +52,7 @@ def test_it_filters(client: Client) -> None:
     assert [(query, listed(client, query)) for query, _ in FOUND] == FOUND
 
 
-@each("query", ["joined=maybe", "after=x", "nope=1", "episode=first"])
+@each("query", ["joined=maybe", "after=x", "after=-1", "nope=1", "episode=first"])
 def test_it_refuses_what_it_does_not_know(client: Client, query: str) -> None:
     assert client.get(f"/rollouts/?{query}").status_code == 400
 
