@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from environments.checking.checked_environment import CallAnswer, CheckedEnvironment, Sample
 from environments.checking.local import LocalEnvironment
-from environments.checking.recordings import Recording
 from environments.checking.report import CheckReport
 from environments.errors import shorten
 from environments.processes import with_descendants
 
-ADVICE = (
-    "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."
-)
+ADVICE = "Define oracle(), or write examples into the schemas."
 """What lets the checks make calls that are accepted."""
 
 
@@ -34,8 +31,6 @@ class CheckOptions:
     timeout_seconds: float = 10.0
     """Time limit of each step."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    recordings: Sequence[Recording] = ()
-    """Recorded episodes whose calls are made again."""
     note_step: Callable[[str], object] | None = None
     """Called with each step before it begins."""
     exits_when_stuck: bool = False

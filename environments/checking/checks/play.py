@@ -4,9 +4,7 @@ after the end."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from environments.checking.blocks import problem_of, text_of
@@ -21,7 +19,7 @@ from environments.checking.checked_environment import (
     Slow,
     closing,
 )
-from environments.checking.checks.trials import declares, oracle_episode, played
+from environments.checking.checks.trials import declares, played
 from environments.errors import shorten
 from environments.schemas.input_texts import Seen
 from environments.schemas.inputs import Inputs, Unproducible, choices
@@ -48,7 +46,7 @@ async def check_play(state: CheckState) -> None:
         except GaveUp:
             break
     moves = [move for episode in state.episodes for move in episode.moves]
-    state.episodes += await _known_episodes(state)
+    state.episodes += await _playeds(state)
     _check_answers(state, faults)
     if moves:
         _check_acceptance(state, moves)
@@ -86,36 +84,14 @@ async def _play(
     return PlayedEpisode(sample, moves)
 
 
-async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
-    """Play calls that ought to be accepted: those of recordings, and of the oracle on two tasks."""
+async def _playeds(state: CheckState) -> list[PlayedEpisode]:
+    """Play the calls of the oracle on two tasks, which ought to be accepted."""
     episodes = []
-    recordings = [
-        recording
-        for recording in state.options.recordings
-        if recording.environment == state.checked.name
-    ]
-    if state.options.recordings and not recordings:
-        names = ", ".join(
-            sorted({repr(recording.environment) for recording in state.options.recordings})
-        )
-        text = f"None is of {state.checked.name!r}; those in the file are of {names}."
-        state.report.unclear("recorded episodes", text)
-    for recording in recordings:
-        with suppress(Broken, RequestRefused, GaveUp):
-            opening, calls = state.checked.open(recording.sample), recording.calls
-            episodes.append(
-                await played(opening, recording.sample, partial(_each, calls), state.options.steps)
-            )
     if state.local is not None and declares(state.local, "oracle"):
         for sample in state.samples[:2]:
             with suppress(Broken, RequestRefused, GaveUp):  # reported by the check of the oracle
-                episodes.append(await oracle_episode(state.local, sample, state.options.steps))
+                episodes.append(await played(state.local, sample, state.options.steps))
     return episodes
-
-
-async def _each(calls: Iterable[Any], seat: CheckedSession) -> AsyncIterator[Any]:
-    for call in calls:
-        yield call
 
 
 def _text(blocks: Any) -> str:

@@ -12,10 +12,8 @@ a tool again and again while its output stays the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
@@ -23,11 +21,10 @@ from environments.checking.checked_environment import (
     Broken,
     RequestRefused,
     Sample,
-    Session,
     closing,
 )
 from environments.checking.checks.rewards import TOLERANCE, bounds_of, return_of
-from environments.checking.local import LocalEnvironment, LocalSeat
+from environments.checking.local import LocalEnvironment
 from environments.display.numbers import plain
 from environments.errors import shorten
 from environments.scoring.returns import RETURNS
@@ -92,7 +89,7 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
         return state.report.skip(check, f"The class has no oracle(); {advice}.")
     problems, lengths = [], set[int]()
     for sample in state.samples:
-        episode = await oracle_episode(state.local, sample, MAX_CALLS)
+        episode = await played(state.local, sample, MAX_CALLS)
         problems += _oracle_problems(episode, pay)
         lengths.add(len(episode.moves))
     places = ", ".join(sample.label for sample in state.samples)
@@ -139,8 +136,7 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
         async with closing(state.local.open(sample)) as seat:
             names = await seat.exploits()
         for name in names:
-            calls = partial(LocalSeat.calls, exploit=name)
-            moves = (await played(state.local.open(sample), sample, calls, MAX_CALLS)).moves
+            moves = (await played(state.local, sample, MAX_CALLS, name)).moves
             if moves and all(move.answer.status == "refused" for move in moves):
                 refusals.append(
                     f"All calls of the exploit {name!r} were refused in {sample.label}: "
@@ -167,22 +163,13 @@ def declares(local: LocalEnvironment, method: str) -> bool:
     return is_method and method not in local.hosted.tools.by_name
 
 
-async def oracle_episode(local: LocalEnvironment, sample: Sample, most: int) -> PlayedEpisode:
-    """Play at most `most` calls of the oracle. Raises: Broken."""
-    return await played(local.open(sample), sample, LocalSeat.calls, most)
-
-
 async def played(
-    opening: Awaitable[Session],
-    sample: Sample,
-    calls: Callable[[Session], AsyncIterator[Any]],
-    most: int,
+    local: LocalEnvironment, sample: Sample, most: int, exploit: str | None = None
 ) -> PlayedEpisode:
-    """Play at most `most` of the calls that `calls` returns for a session. Raises: Broken,
-    RequestRefused."""
+    """Play at most `most` calls of the oracle, or of an exploit. Raises: Broken, RequestRefused."""
     moves: list[PlayedMove] = []
-    async with closing(opening) as seat:
-        async for tool, arguments in calls(seat):
+    async with closing(local.open(sample)) as seat:
+        async for tool, arguments in seat.calls(exploit):
             moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
             if moves[-1].answer.is_finished or len(moves) == most:
                 break

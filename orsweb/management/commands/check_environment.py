@@ -16,7 +16,6 @@ import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -26,7 +25,6 @@ from environments import conf
 from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
-from environments.checking.recordings import read_recordings
 from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero, finite
 from environments.display.visible import visible
@@ -91,11 +89,6 @@ class Command(BaseCommand):
             type=above_zero(float),
             default=_DEFAULTS.timeout_seconds,
             metavar="SECONDS",
-        )
-        parser.add_argument(
-            "--recorded",
-            metavar="FILE",
-            help="make the calls of episodes again that export_episodes wrote as jsonl",
         )
         parser.add_argument(
             "--strict",
@@ -189,7 +182,6 @@ def _report(environment: str | None, url: str | None, options: Mapping[str, Any]
         seed=options["seed"],
         timeout_seconds=options["timeout"],
         secrets=local_secrets() | dict(options["secret"]),
-        recordings=read_recordings(Path(options["recorded"])) if options["recorded"] else (),
         note_step=options.get("note_step"),
         exits_when_stuck=sys.argv[1:2] == ["check_environment"],
     )
