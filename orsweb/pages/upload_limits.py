@@ -44,7 +44,15 @@ page."""
 class PageHandler(ASGIHandler):
     """Django's handler, for paths without ORSWEB_PATH_PREFIX, which keeps bodies that do not fit
     into memory in FILE_UPLOAD_TEMP_DIR.
+
+    The view and the middleware around it run in one piece on the page's thread, as under WSGI.
+    Django's own handler returns to the event loop for the view and for each `process_view`.
     """
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        super().load_middleware(is_async=False)
+        # the outermost middleware stays async, like `Assets`, without which no thread is needed
+        self._middleware_chain: Any = self._middleware_chain.awaitable
 
     def create_request(self, scope: Any, body_file: Any) -> Any:
         return super().create_request(
