@@ -110,14 +110,16 @@ def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome:
         settle(outcome)
 
 
-async def started_thread(name: str) -> ThreadPoolExecutor:
-    """Return a thread that runs already.
+async def started_thread(
+    name: str, prepare: Callable[[], object] = lambda: None
+) -> ThreadPoolExecutor:
+    """Return a thread that runs already and has called `prepare`.
 
     Starting a thread waits until it runs, which takes seconds while many others compute, so the
     event loop must not do it.
     """
     thread = ThreadPoolExecutor(1, name)
-    await asyncio.to_thread(lambda: thread.submit(int).result())
+    await asyncio.to_thread(lambda: thread.submit(prepare).result())
     return thread
 
 

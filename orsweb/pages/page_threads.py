@@ -9,18 +9,22 @@ MAX_THREADS, and end with their pages.
 
 An event stream occupies its thread only until its response begins. Streams have a thread of their
 own, because many clients may open some at once: pages don't wait for them, and agents share the
-interpreter with one of them at a time.
+interpreter with one of them at a time. That thread rests before each of its queries. Otherwise
+every call of an agent meanwhile would take twice as long, as both threads get half of the
+interpreter.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
+from django.db import connection
 
 from environments.database.worker_threads import started_thread
 
@@ -30,6 +34,8 @@ MAX_THREADS = 64
 PATIENCE_SECONDS = 1.0
 """Time without a finished page after which the threads count as stuck; a page may wait for an
 environment's setup."""
+STREAM_REST_SECONDS = 0.005
+"""Time that an event stream waits before each query while it opens."""
 STREAMS = "/events"
 """End of the paths of event streams: `/events/` of the pages, and that of an episode in the API."""
 
@@ -49,7 +55,9 @@ class PageThreads:
     ) -> None:
         self._app = app
         self._pages = FreeThreads("page", threads, MAX_THREADS, patience_seconds)
-        self._streams = FreeThreads("stream", STREAM_THREADS, STREAM_THREADS, patience_seconds)
+        self._streams = FreeThreads(
+            "stream", STREAM_THREADS, STREAM_THREADS, patience_seconds, _rest_before_queries
+        )
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if not is_stream(scope["path"]):
@@ -83,9 +91,18 @@ class PageThreads:
 class FreeThreads:
     """Threads that requests take and give back, the most recently used first."""
 
-    def __init__(self, name: str, usual: int, most: int, patience_seconds: float) -> None:
-        """`most`: as many there are while `usual` ones are stuck."""
+    def __init__(
+        self,
+        name: str,
+        usual: int,
+        most: int,
+        patience_seconds: float,
+        prepare: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`most`: as many there are while `usual` ones are stuck; `prepare`: what each calls
+        first."""
         self._name, self._usual, self._most, self._patience = name, usual, most, patience_seconds
+        self._prepare = prepare
         self._free: list[ThreadPoolExecutor] = []
         self._waiting: deque[asyncio.Future[ThreadPoolExecutor]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
@@ -132,7 +149,7 @@ class FreeThreads:
 
     async def _started(self) -> None:
         try:
-            thread = await started_thread(self._name)
+            thread = await started_thread(self._name, self._prepare)
         except BaseException:
             self._count -= 1
             raise
@@ -159,3 +176,12 @@ class FreeThreads:
             thread.shutdown(wait=False)
         else:
             self._free.append(thread)
+
+
+def _rest_before_queries() -> None:
+    connection.execute_wrappers.append(_rest)
+
+
+def _rest(execute: Callable[..., Any], *args: Any) -> Any:
+    time.sleep(STREAM_REST_SECONDS)
+    return execute(*args)
