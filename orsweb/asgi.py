@@ -35,7 +35,7 @@ from django.utils.module_loading import import_string
 
 from environments import conf
 from environments.agents.http.forwarding import Forwarding
-from environments.agents.http.handler import ProtocolHandler, Receive, Send
+from environments.agents.http.handler import ProtocolHandler
 from environments.agents.http.request import HttpRequest
 from environments.cluster.passed_requests import FromPeers
 from environments.service import open_service, ownership_or_none, service_or_none
@@ -45,7 +45,7 @@ from orsweb.pages.hanging_database import HangingDatabase
 from orsweb.pages.paced_streams import PacedStreams, StreamTurns
 from orsweb.pages.page_threads import PageThreads
 from orsweb.pages.upload_limits import BoundedUploads, PageHandler
-from orsweb.server.exchange import Agents
+from orsweb.server.asgi_exchange import Receive, Send, answer_agent
 from orsweb.server.exposure import Unproxied
 from orsweb.server.lifespan import lifespan
 from orsweb.server.path_prefix import InnerPaths
@@ -65,13 +65,30 @@ compares both with the urls.
 IMPORT_PATH = "/admin/environments/task/import/"
 """The page that takes large uploads."""
 
+
+def is_page(method: str, path: str) -> bool:
+    """Return whether Django's URLs serve `path`. POST /tasks lists tasks and belongs to the
+    protocol."""
+    first, _, rest = path[1:].partition("/")
+    if first == "tasks" and not rest and method == "POST":
+        return False
+    # Django redirects from the first to the second
+    return first in SERVED_PAGES if first else path in ("", "/")
+
+
+def is_agents(method: str, path: str) -> bool:
+    """Return whether the protocol serves the request."""
+    return not is_page(method, path)
+
+
 # by its path: the packages that send traces are optional
 watch_requests = (
     import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
 )
 protocol = ProtocolHandler(
-    "orsweb.agent_urls", watch_requests, Forwarding if conf.is_one_of_several() else None
+    "orsweb.agent_urls", is_agents, watch_requests, Forwarding if conf.is_one_of_several() else None
 )
+"""What answers agents. `serve` passes most of their requests to it directly (`connection.py`)."""
 
 
 def has_key(scope: Any) -> bool:
@@ -113,7 +130,7 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
     """Pass pages to Django, on a few threads (`page_threads.py`), and all other requests to the
     protocol's handler."""
     if not is_page(scope["method"], scope["path"]):
-        return protocol(scope, receive, send)
+        return answer_agent(protocol, scope, receive, send)
     handler = play if service_or_none() is None and scope["path"].startswith("/play/") else pages
     response: Awaitable[None] = handler(scope, receive, send)
     return response
@@ -124,31 +141,6 @@ async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     would open it."""
     await open_service()
     await pages(scope, receive, send)
-
-
-def is_page(method: str, path: str) -> bool:
-    """Return whether Django's URLs serve `path`. POST /tasks lists tasks and belongs to the
-    protocol."""
-    first, _, rest = path[1:].partition("/")
-    if first == "tasks" and not rest and method == "POST":
-        return False
-    # Django redirects from the first to the second
-    return first in SERVED_PAGES if first else path in ("", "/")
-
-
-def is_agents(method: str, path: str) -> bool:
-    """Return whether the protocol serves the request."""
-    return not is_page(method, path)
-
-
-agents = Agents(
-    is_agents,
-    protocol.respond,
-    protocol.may_send,
-    settings.ORSWEB_MAX_BODY_BYTES,
-    conf.path_prefix(),
-)
-"""The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
 
 @cache
@@ -172,6 +164,7 @@ websocket = OwnPagesOnly(
 )
 
 router = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
+# the prefix is taken off, and a server without keys refuses what came through a proxy
 application = InnerPaths(Unproxied(router), conf.path_prefix())
 
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments import conf
+from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.peer_exchange import PeerConnections
 from environments.agents.http.response import JSON_HEADERS, Response
-from environments.agents.http.view import ANYBODY, ProtocolView
+from environments.agents.http.view import ProtocolView
 from environments.cluster.membership import Membership, Peer
 from environments.errors import KeyRefused
 from environments.hosts.http_connection import HttpError

@@ -26,9 +26,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from environments import security_log
+from environments.agents.http.handler import ProtocolHandler
 from environments.agents.http.request import CONNECTION
 from orsweb.server.client_limits import AddressLimit, Waiting
-from orsweb.server.exchange import Agents, Exchange
+from orsweb.server.exchange import Exchange
 from orsweb.server.path_prefix import inner_path
 
 LINGER_SECONDS = 2.0
@@ -116,7 +117,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         "_withheld",
     )
 
-    def __init__(self, *args: Any, agents: Agents, addresses: AddressLimit, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, agents: ProtocolHandler, addresses: AddressLimit, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._agents, self._addresses = agents, addresses
         self._is_counted = False

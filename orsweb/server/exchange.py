@@ -9,15 +9,14 @@ websockets, HTTP/1.0, `Expect`, pipelined requests and other methods.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import structlog
 
-from environments.agents.http.handler import too_large
+from environments.agents.http.handler import ProtocolHandler, too_large
 from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Headers, Response
 from environments.errors import BrokenOff
@@ -28,22 +27,6 @@ MAX_UNCHECKED_BYTES = 16 * 1024
 """Largest body that is stored before the key of its request is checked."""
 CLOSE = (b"connection", b"close")
 CHUNKED = (b"transfer-encoding", b"chunked")
-
-
-@dataclass(frozen=True)
-class Agents:
-    """Functions that recognize and answer the requests of agents."""
-
-    serves: Callable[[str, str], bool]
-    """Whether a request with this method and path is an agent's."""
-    respond: Callable[[HttpRequest], Awaitable[Response]]
-    """The response to a request whose body has arrived."""
-    may_send: Callable[[HttpRequest], bool]
-    """Whether to read the body of a request: its `Host` is allowed, and its key is valid if one is
-    needed."""
-    max_body_bytes: int
-    path_prefix: str = ""
-    """What is taken off the paths of requests first; see `path_prefix.py`."""
 
 
 class Connection(Protocol):
@@ -85,7 +68,12 @@ class Exchange:
     message_event = UnusedEvent()
 
     def __init__(
-        self, connection: Connection, agents: Agents, scope: dict[str, Any], *, keep_alive: bool
+        self,
+        connection: Connection,
+        agents: ProtocolHandler,
+        scope: dict[str, Any],
+        *,
+        keep_alive: bool,
     ) -> None:
         self._connection, self._agents, self.scope = connection, agents, scope
         self._body: list[bytes] = []
@@ -146,7 +134,7 @@ class Exchange:
 
     async def _response(self) -> Response:
         if self.is_too_large and self._may_send():
-            return too_large(str(self.size), self._agents.max_body_bytes)
+            return too_large(self.size, self._agents.max_body_bytes)
         request = self._request or HttpRequest(self.scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         response = await self._agents.respond(request)

@@ -22,12 +22,12 @@ from django.utils import timezone
 
 from environments import conf
 from environments.access.local_operator import local_operator
-from environments.agents.http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
 from environments.hosts import printer
 from environments.service import close_service, open_service
 from episodes.people import seen_tasks
 from orsweb.server import thread_stacks
+from orsweb.server.asgi_exchange import Receive, Send
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 
 FINISH_SECONDS = 20.0

@@ -20,13 +20,13 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
+from environments.agents.http.handler import ProtocolHandler
 from environments.errors import BrokenOff
 from environments.keys.keyring import ring
 from environments.runtime.service import SessionService
 from environments.service import get_record, service_or_none, store_reports
 from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
-from orsweb.server.exchange import Agents
 from orsweb.server.heartbeat import Heartbeat
 from orsweb.server.paced_listener import PacedListener
 from orsweb.server.responses_of_revoked_keys import RevokedKeys
@@ -149,7 +149,7 @@ class UvicornServer(uvicorn.Server):
 
 def run(
     application: Any,
-    agents: Agents,
+    agents: ProtocolHandler,
     listeners: list[socket.socket],
     on_ready: Callable[[], None],
     heartbeat: Heartbeat | None = None,

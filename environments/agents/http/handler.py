@@ -1,9 +1,9 @@
-"""The ASGI application that serves agents' requests, with little work per request.
+"""Answers agents' requests, with little work per request.
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents
-need neither. This handler checks the Host and the key, reads the body (up to the limit), finds the
-view by its path and sends the response. The views are DRF views of `ors/` and `mcp/`. Unknown paths
-are answered with JSON, never with an HTML page.
+need neither. This handler checks the Host, and finds the view by its path: a DRF view of `ors/`
+(`urls.py` has their paths) or `mcp/`. Unknown paths are answered with JSON, never with an HTML page.
+`orsweb/server/exchange.py` and `asgi_exchange.py` read requests and send responses.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as
 one; the size of a body is limited; a `Host` that is not allowed is refused, because a foreign web
@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import structlog
 from django.http.request import validate_host
@@ -25,14 +24,12 @@ from django.urls.resolvers import RegexPattern
 from rest_framework.exceptions import APIException
 
 from environments import conf, security_log
+from environments.agents.http.authentication import key_of
 from environments.agents.http.errors import NUL_IS_NOWHERE
 from environments.agents.http.proxy_signs import proxy_header, refusal_of_proxied
-from environments.agents.http.request import HttpRequest, ProtocolRequest
+from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response, refusal
 from environments.agents.http.view import ProtocolView
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 Answer = Callable[[HttpRequest], Awaitable[Response]]
 
@@ -44,32 +41,30 @@ MAX_CACHED_HOSTS = 100
 
 
 class ProtocolHandler:
-    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its
-    `urlpatterns`; each of `around` wraps the function that answers a request."""
+    """Answers the requests that `serves` recognizes by their method and path, without the prefix.
 
-    def __init__(self, urls: str, *around: Callable[[Answer], Answer] | None) -> None:
+    `urls` is the dotted path of the module with its `urlpatterns`; each of `around` wraps the
+    function that answers a request.
+    """
+
+    def __init__(
+        self,
+        urls: str,
+        serves: Callable[[str, str], bool],
+        *around: Callable[[Answer], Answer] | None,
+    ) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
-        self._max_body_bytes = conf.max_body_bytes()
+        self.serves = serves
+        self.max_body_bytes, self.path_prefix = conf.max_body_bytes(), conf.path_prefix()
         for wrapper in around:
             if wrapper is not None:
-                self._answer = wrapper(self._answer)  # type: ignore[method-assign, assignment]
-
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        request = HttpRequest(scope, receive)
-        response = (
-            self.refuse_sender(request)
-            or _refusal_of_head(request)
-            or await self._read_body(request, receive)
-            or await self._answer(request)
-        )
-        if response is not GONE:
-            await _send(request, response, send)
+                self.answer = wrapper(self.answer)  # type: ignore[method-assign, assignment]
 
     async def respond(self, request: HttpRequest) -> Response:
         """Return the response to a request whose body has been read."""
-        return self.refuse_sender(request) or await self._answer(request)
+        return self.refuse_sender(request) or await self.answer(request)
 
     def may_send(self, request: HttpRequest) -> bool:
         """Return whether to read the body of a request: it is not refused, and its key is valid if
@@ -77,7 +72,7 @@ class ProtocolHandler:
         if self.refuse_sender(request) is not None:
             return False
         try:
-            ProtocolRequest(request, ProtocolView.authenticators).authenticate()
+            key_of(request, ProtocolView.authenticators)
         except APIException:
             return False
         return True
@@ -105,29 +100,9 @@ class ProtocolHandler:
             self._allowed_hosts.add(host)
         return None
 
-    async def _read_body(self, request: HttpRequest, receive: Receive) -> Response | None:
-        """Read the body into `request.content`. Return a response if that fails, or GONE if the
-        client has left. The body of a request without a valid key is not read."""
-        if not self.may_send(request):
-            return None
-        limit = self._max_body_bytes
-        length = request.META.get("CONTENT_LENGTH", "0")
-        if length.isdecimal() and int(length) > limit:
-            return too_large(length, limit)
-        pieces: list[bytes] = []
-        size, has_more = 0, True
-        while has_more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return GONE
-            pieces.append(message.get("body", b""))
-            size, has_more = size + len(pieces[-1]), message.get("more_body", False)
-            if size > limit:
-                return too_large(f"over {limit}", limit)
-        request.content = b"".join(pieces)
-        return None
-
-    async def _answer(self, request: HttpRequest) -> Response:
+    async def answer(self, request: HttpRequest) -> Response:
+        """Return the response to a request whose sender was not refused, and whose body has been
+        read."""
         route = self._routes.get(request.path) or self._find_route(request)
         if isinstance(route, Response):
             return route
@@ -162,67 +137,6 @@ class ProtocolHandler:
         return route
 
 
-GONE = Response(b"")
-"""Used in place of a response when the client has disconnected and nothing is to be sent."""
-
-
-def too_large(length: str, max_bytes: int) -> Response:
+def too_large(length: int, max_bytes: int) -> Response:
     """Return the response to a request whose body is longer than `max_bytes`."""
     return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {max_bytes}")
-
-
-def _refusal_of_head(request: HttpRequest) -> Response | None:
-    """Return the response to HEAD of MCP, whose GET opens a stream; None for others."""
-    if request.is_head and request.path.startswith(MCP_PATH):
-        return refusal(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
-    return None
-
-
-async def _send(request: HttpRequest, response: Response, send: Send) -> None:
-    body = response.body
-    if isinstance(body, bytes):
-        headers = (*response.headers, (b"content-length", b"%d" % len(body)))
-        await send(
-            {"type": "http.response.start", "status": response.status_code, "headers": headers}
-        )
-        await send({"type": "http.response.body", "body": b"" if request.is_head else body})
-        return
-    await send(
-        {"type": "http.response.start", "status": response.status_code, "headers": response.headers}
-    )
-    try:
-        if request.is_head:
-            await send({"type": "http.response.body", "body": b""})
-        elif request.reports_disconnect:
-            await _send_pieces(request, body, send)
-        else:
-            await _send_watching(request, body, send)
-    finally:
-        await body.aclose()  # so that the generator can clean up when its end was not reached
-
-
-async def _send_pieces(
-    request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send
-) -> None:
-    async for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if request.reports_disconnect and request.has_disconnected():
-            return
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _send_watching(
-    request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send
-) -> None:
-    """Send the pieces until they end or the client disconnects, under a server that reports that by
-    `receive` only."""
-    sending = asyncio.ensure_future(_send_pieces(request, pieces, send))
-    leaving = asyncio.ensure_future(request.until_disconnect())
-    try:
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sending, leaving):
-            task.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
-    if not sending.cancelled() and (error := sending.exception()) is not None:
-        raise error

@@ -12,9 +12,8 @@ from typing import Any
 
 import structlog
 
-from environments.agents.http.handler import GONE
 from environments.agents.http.request import HttpRequest
-from environments.agents.http.response import Headers, Response
+from environments.agents.http.response import GONE, Headers, Response
 from environments.cluster.membership import Membership, Peer
 from environments.cluster.passed_requests import REQUEST_HEADER, TOKEN_HEADER
 from environments.errors import BrokenOff

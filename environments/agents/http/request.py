@@ -1,5 +1,4 @@
-"""The two objects of an agent's request: Django's, made cheaply from an ASGI scope, and DRF's,
-which wraps it."""
+"""An agent's request: Django's object, made cheaply from an ASGI scope."""
 
 from __future__ import annotations
 
@@ -9,11 +8,9 @@ from urllib.parse import quote
 
 from django import http
 from django.utils.datastructures import MultiValueDict
-from rest_framework.request import Empty, Request
 
 from environments import conf
 from environments.agents.http.proxy_signs import meta_name
-from environments.keys.agent_key import EVERYBODY, AgentKey
 
 CONNECTION = "orsweb.server.connection"
 """Name of the ASGI extension of our server that shows whether a connection is closed:
@@ -120,25 +117,3 @@ class HttpRequest(http.HttpRequest):
         finally:
             asking.close()
         return False
-
-
-class ProtocolRequest(Request):
-    """DRF's request, with its fields set directly. The wire types parse its body, not DRF's
-    parsers."""
-
-    def __init__(self, request: HttpRequest, authenticators: tuple[Any, ...]) -> None:
-        self._request = request
-        self.authenticators = authenticators
-        self.parsers = ()
-        self.negotiator = None
-        self.parser_context = {}
-        self._data = self._files = self._full_data = self._content_type = Empty
-        self.META = request.META
-
-    def authenticate(self) -> AgentKey:
-        """Return the key of the request, or EVERYBODY, from DRF's authenticators. Raises:
-        AuthenticationFailed."""
-        for authenticator in self.authenticators or ():
-            if (pair := authenticator.authenticate(self)) is not None:
-                return pair[1]  # type: ignore[return-value]
-        return EVERYBODY

@@ -32,6 +32,10 @@ class Response:
         self.body, self.status_code, self.headers = body, status, headers
 
 
+GONE = Response(b"")
+"""Used in place of a response when the client has disconnected and nothing is to be sent."""
+
+
 def text_response(text: str) -> Response:
     """Return a response with `text`, which must be ASCII JSON."""
     return Response(text.encode("ascii"))

@@ -1,5 +1,4 @@
-"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch, and the check
-of API keys.
+"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch.
 
 It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what
 DRF would construct for every request although no endpoint uses it: negotiation by Accept, parsers,
@@ -17,7 +16,6 @@ import contextlib
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import (
     MethodNotAllowed,
     NotFound,
@@ -26,6 +24,7 @@ from rest_framework.exceptions import (
 from rest_framework.views import APIView
 
 from environments import conf, security_log
+from environments.agents.http.authentication import KeyAuthentication, key_of
 from environments.agents.http.errors import (
     NUL_IS_NOWHERE,
     Unprocessable,
@@ -35,19 +34,16 @@ from environments.agents.http.errors import (
     refusal_of_coding,
     respond,
 )
-from environments.agents.http.request import HttpRequest, ProtocolRequest
+from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import (
     Forbidden,
     InvalidRequest,
-    KeyRefused,
     SessionNotFound,
     UnknownEnvironment,
 )
 from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
-from environments.keys.authentication_error import authentication_error
-from environments.keys.keyring import ring
 from environments.runtime.service import SessionService
 from environments.service import get_record, open_service, service_or_none
 from environments.wire import json_problem, may_be_infinite, parsed_json
@@ -56,32 +52,6 @@ Message = TypeVar("Message", bound=BaseModel)
 OverQuota = Literal["refuse", "wait", "answer"]
 
 MAX_SESSION_ID_CHARACTERS = 500
-
-
-class KeyAuthentication(BaseAuthentication):
-    """DRF's authenticator for the protocol: checks the key in `X-API-Key`, or in
-    `Authorization: Bearer`.
-
-    A server that needs no keys accepts every request; it then listens on loopback only. Sessions
-    and records store only the label of a key.
-    """
-
-    def authenticate(self, request: Any) -> tuple[None, AgentKey] | None:
-        if not conf.has_keys():
-            return None
-        try:
-            return None, ring.check(request.META, request._request.client)
-        except KeyRefused as error:
-            raise authentication_error(error) from None
-
-    def authenticate_header(self, request: Any) -> str:
-        return "X-API-Key"
-
-
-ANYBODY = (
-    type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),
-)
-"""Authenticators of endpoints that need no key."""
 
 
 class ProtocolView(APIView):
@@ -106,19 +76,19 @@ class ProtocolView(APIView):
     """Whether requests are about the session that they name, so that its key may send them as long
     as it is live."""
 
+    http_request: HttpRequest
     service: SessionService
     key: AgentKey
     owner: str
     path_environment: str | None
 
     async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
-        request = ProtocolRequest(http_request, self.authenticators)
-        self.request, self.http_request = request, http_request
+        self.http_request = http_request
         try:
             if "%00" in http_request.query_string:
                 raise NotFound(NUL_IS_NOWHERE)
             self.service = service_or_none() or await open_service()
-            self.key = key = request.authenticate()
+            self.key = key = key_of(http_request, self.authenticators)
             self.owner = http_request.owner = key.label
             if key is not EVERYBODY:
                 key.require(*self.scopes)
@@ -149,10 +119,6 @@ class ProtocolView(APIView):
             return self.refuse(await self.service.absence(sid, self.owner))
         except Exception as error:
             return self.refuse(error)
-        finally:
-            # view, request and handler refer to each other; breaking the cycle avoids pauses of the
-            # garbage collector
-            del self.request, self.http_request, request
 
     def _goes_on(self, environment: str) -> bool:
         """Return whether the request belongs to a session whose environment became private after it
@@ -177,7 +143,7 @@ class ProtocolView(APIView):
                 address=conf.address_of(*request.client),
                 detail=str(error),
             )
-        auth_header = self.authenticators[0].authenticate_header(self.request)
+        auth_header = self.authenticators[0].authenticate_header(self.http_request)
         return respond(error, self.allowed_methods, auth_header)
 
     # --- what requests say ------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.http.request import validate_host
+from rest_framework.exceptions import MethodNotAllowed
 
 from environments import conf
 from environments.agents.http.response import JSON_HEADERS, Response, header_pairs
@@ -43,13 +44,15 @@ class McpView(ProtocolView):
         return await (await self._open_endpoint()).post()
 
     async def get(self) -> Response:
+        if self.http_request.is_head:  # GET opens a stream
+            raise MethodNotAllowed("HEAD")
         return await (await self._open_endpoint()).get()
 
     async def delete(self) -> Response:
         return await (await self._open_endpoint()).delete()
 
     def refuse(self, error: Exception) -> Response:
-        auth_header = self.authenticators[0].authenticate_header(self.request)
+        auth_header = self.authenticators[0].authenticate_header(self.http_request)
         (status, detail, headers), code, data = mcp_refusal_of(
             error, self.allowed_methods, auth_header
         )

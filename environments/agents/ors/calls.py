@@ -15,7 +15,7 @@ from functools import partial
 from environments import wire
 from environments.agents.http.errors import Unprocessable
 from environments.agents.http.response import Response
-from environments.agents.http.view import ProtocolView
+from environments.agents.http.view import Message, ProtocolView
 from environments.agents.ors import sse
 from environments.cluster.passed_requests import REQUEST_META
 from environments.runtime.session_calls import MAX_TASK_ID_CHARACTERS, Call
@@ -32,6 +32,16 @@ class WatchedCall(ProtocolView):
     over_quota = "answer"
     is_of_session = True
 
+    def session_and_body(self, model: type[Message]) -> tuple[str, Message]:
+        """Return the id of the session, and the body as `model`. Raises: InvalidRequest, errors
+        about the session, and only then Unprocessable about the fields of the body."""
+        message = self.read(model)
+        sid = self.session_id()
+        if isinstance(message, Unprocessable):
+            self.service.check(sid, self.owner)
+            raise message
+        return sid, message
+
     async def watch(self, sid: str, call: Call) -> Response:
         """Return the response to a request that reads `call`: one body if it is fast and short, or
         a stream."""
@@ -43,19 +53,15 @@ class WatchedCall(ProtocolView):
         if is_done and call.result is not None and len(call.result.data) <= MAX_WHOLE_CHARACTERS:
             call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)
-            return sse.whole_response(sse.whole(call))
+            return sse.whole_response(call)
         self.service.mark_streaming(sid, call)
         on_leave = partial(self.service.leave, sid, call)
-        return sse.stream_response(sse.stream(call, keepalive, has_left, on_leave))
+        return sse.response(sse.stream(call, keepalive, has_left, on_leave))
 
 
 class CallTool(WatchedCall):
     async def post(self) -> Response:
-        message = self.read(wire.ToolCall)
-        sid = self.session_id()
-        if isinstance(message, Unprocessable):
-            self.service.check(sid, self.owner)
-            raise message
+        sid, message = self.session_and_body(wire.ToolCall)
         sent_id = self.http_request.META.get(REQUEST_META, "")
         call = await self.service.call(
             sid,
@@ -70,10 +76,6 @@ class CallTool(WatchedCall):
 
 class ScoreGroupView(WatchedCall):
     async def post(self) -> Response:
-        message = self.read(wire.ScoreGroup)
-        sid = self.session_id()
-        if isinstance(message, Unprocessable):
-            self.service.check(sid, self.owner)
-            raise message
+        sid, message = self.session_and_body(wire.ScoreGroup)
         call = await self.service.score_group(sid, self.owner, self.path_environment, message)
         return await self.watch(sid, call)

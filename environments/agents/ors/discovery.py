@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from environments import conf, wire
+from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response, json_response, text_response
-from environments.agents.http.view import ANYBODY, ProtocolView
+from environments.agents.http.view import ProtocolView
 from environments.agents.ors.tasks_for_key import ListedTasksOfKey
 from environments.keys.agent_key import CURATE, PLAY
 from environments.wire import value_json

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
+from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.response import Response, text_response
-from environments.agents.http.view import ANYBODY, ProtocolView
+from environments.agents.http.view import ProtocolView
 
 
 class OpenApiDocument(ProtocolView):

@@ -37,9 +37,7 @@ class CreateSessionView(ProtocolView):
         sid = new_session_id()
         if "text/event-stream" not in self.http_request.META.get("HTTP_ACCEPT", ""):
             return json_response({"sid": sid})
-        return sse.whole_response(
-            sse.event("task_id", sid) + sse.event("end", value_json({"sid": sid}))
-        )
+        return sse.response(sse.event("task_id", sid) + sse.event("end", value_json({"sid": sid})))
 
 
 class Create(ProtocolView):

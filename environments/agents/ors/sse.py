@@ -111,11 +111,11 @@ def pieces(text: str) -> list[str]:
     return [*cut_pieces, prefix + text[start:]]
 
 
-def whole(call: Call) -> bytes:
-    """Return all events of a finished call."""
+def whole_response(call: Call) -> Response:
+    """Return a response with all events of a finished call in one body."""
     assert call.result is not None
     parts = events(call.result, EVENTS_PER_WRITE)
-    return b"".join([first_event(call), *parts] if call.task_id else parts)
+    return response(b"".join([first_event(call), *parts] if call.task_id else parts))
 
 
 async def stream(
@@ -148,14 +148,9 @@ async def stream(
         on_leave()
 
 
-def whole_response(body: bytes) -> Response:
-    """Return a response with all events in one body."""
-    return Response(body, headers=_headers())
-
-
-def stream_response(source: AsyncGenerator[bytes, None]) -> Response:
-    """Return a response that sends events as `source` yields them."""
-    return Response(source, headers=_headers())
+def response(events: bytes | AsyncGenerator[bytes, None]) -> Response:
+    """Return a response with these events, which may come one after the other."""
+    return Response(events, headers=_headers())
 
 
 @cache

@@ -170,7 +170,7 @@ class Command(TerminalCommand):
             forks.keep_all(map(forks.address_of, [*server.place.listeners, *peers]))
             uvicorn_server.run(
                 asgi.application,
-                asgi.agents,
+                asgi.protocol,
                 [*server.place.listeners, *peers],
                 on_ready,
                 server.heartbeat,

@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of a server that hosts `specifications`; `settings` override Django's."""
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
-        asgi.protocol, before = ProtocolHandler("orsweb.agent_urls"), asgi.protocol
+        asgi.protocol, before = ProtocolHandler("orsweb.agent_urls", asgi.is_agents), asgi.protocol
         # an outer one has other settings; its next request opens the service again
         await close_service(5.0)
         await open_service()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from environments import wire
-from environments.agents.ors.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole
+from environments.agents.ors.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole_response
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.session_calls import Call
 from tests.rows import each
@@ -112,7 +112,10 @@ def test_events_that_are_sent_together_are_the_same(count: int) -> None:
 def test_the_bytes_of_a_short_result() -> None:
     call = Call("0123", "echo", {})
     call.finish(CallResult("end", '{"ok":true}'))
-    assert whole(call) == b'event: task_id\ndata: 0123\n\nevent: end\ndata: {"ok":true}\n\n'
+    assert (
+        whole_response(call).body
+        == b'event: task_id\ndata: 0123\n\nevent: end\ndata: {"ok":true}\n\n'
+    )
 
 
 def test_an_error_of_several_lines_has_a_line_each() -> None:
