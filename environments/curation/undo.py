@@ -48,7 +48,7 @@ class Undo:
         if (inverse := inverse_of(row)) is not None:
             return replace(inverse.plan(), title=title)
         sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places."]
-        if since := changed_since(row)[: MAX_COUNTED + 1].count():
+        if since := _changed_since(row)[: MAX_COUNTED + 1].count():
             count = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
             has = "has" if since == 1 else "have"
             sentences.append(f"{count} of them {has} changed since; the undo keeps these changes.")
@@ -205,36 +205,13 @@ def find_undoable(action: int) -> CurationAction:
     return row
 
 
-def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
+def _changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
     """Return the revisions of an action whose tasks have later ones, of other actions."""
     later = TaskRevision.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk")).exclude(
         change=row.token
     )
     edits = TaskRevision.objects.filter(task=OuterRef("successor")).exclude(change=row.token)
-    return TaskRevision.objects.filter(Exists(later) | Exists(edits), change=row.token).order_by(
-        "pk"
-    )
-
-
-def changes_since(row: CurationAction, most: int) -> list[TaskRevision]:
-    """Return the last later revision of each of the first tasks of an action that were changed
-    since, a few hundred at most."""
-    tasks = [
-        (revision.successor_id or revision.task_id, revision.task_id, revision.pk)
-        for revision in changed_since(row)[:most]
-    ]
-    ids = {pk for new, old, _ in tasks for pk in (new, old)}
-    later = {
-        revision.task_id: revision
-        for revision in TaskRevision.objects.filter(
-            task__in=ids, pk__gt=min((pk for *_, pk in tasks), default=0)
-        )
-        .exclude(change=row.token)
-        .defer("before", "after")
-        .order_by("pk")
-    }
-    changes = [later.get(new) or later.get(old) for new, old, _ in tasks]
-    return [revision for revision in changes if revision]
+    return TaskRevision.objects.filter(Exists(later) | Exists(edits), change=row.token)
 
 
 def left_alone(row: CurationAction, undo: CurationAction) -> QuerySet[TaskRevision]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -23,15 +22,13 @@ from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.curation.admin.confirmation import Confirmation, confirmation
 from environments.curation.history_rows import object_of
 from environments.curation.task_action import ReasonForm
-from environments.curation.undo import Undo, changes_since, left_alone
+from environments.curation.undo import Undo, left_alone
 from environments.display import formats
 from environments.filtering.addresses import id_asked
 from environments.models import CurationAction, TaskRevision
 from environments.tasks.task_facts import task_names
 
 PAGE_REVISIONS = 50
-MAX_CHANGED_SINCE = 20
-"""Tasks that were changed since, which the preview of an undo names."""
 _BY_KIND = {
     **dict.fromkeys(
         ("freeze", "unfreeze", "seal", "unseal", "splits"), "environments.change_split"
@@ -138,11 +135,7 @@ class ActivityAdmin(ReadOnlyAdmin):
             form=ReasonForm(),
             is_whole=True,
             template="curation/action_undo.html",
-            context={
-                "original": row,
-                "since": partial(_since, row),
-                "max_since": MAX_CHANGED_SINCE,
-            },
+            context={"original": row},
         )
         return confirmation(
             request, page, self.page_context(request), is_confirmed=request.method == "POST"
@@ -206,14 +199,6 @@ def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list
         )
         for row in rows
     ]
-
-
-def _since(row: CurationAction) -> list[tuple[TaskRevision, str]]:
-    """Return the last changes of the first tasks that were changed since the action, with the names
-    of the tasks."""
-    changes = changes_since(row, MAX_CHANGED_SINCE)
-    names = task_names([change.task_id for change in changes])
-    return [(change, names[change.task_id]) for change in changes]
 
 
 def _words(values: dict[str, Any]) -> str:

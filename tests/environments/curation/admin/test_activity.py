@@ -41,9 +41,6 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
     assert "Undo…" in page and "quarantined: wrong" in page
     plan = client.get(f"{LIST}{action.pk}/undo/").content.decode()
     assert "1 of them has changed since" in plan
-    since = plan.partition("Changed since</h2>")[2].partition("</section>")[0]
-    assert f"task/{ids[0]}/change/" in since and f"task/{ids[1]}/change/" not in since
-    assert "release" in since and "bob" in since
     page = client.post(
         f"{LIST}{action.pk}/undo/", {"reason": "by mistake"}, follow=True
     ).content.decode()
