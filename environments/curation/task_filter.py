@@ -32,17 +32,7 @@ ANY_STATE = "any"
 STATE_CHOICES = (*STATES, "active", ANY_STATE)
 """Values of the parameter `state`; without it, a list means what is served."""
 FLAGS = ("open",)
-SORTS = (
-    "index",
-    "task",
-    "environment",
-    "tags",
-    "splits",
-    "attempts",
-    "return",
-    "success",
-    "bucket",
-)
+SORTS = ("attempts", "return", "success", "bucket")
 
 
 def is_in_split(split: int, *, is_served: bool = False) -> Q:

@@ -1,9 +1,8 @@
-"""The tasks of a selection sorted by a column of the list, in pages.
+"""The tasks of a selection sorted by a figure of their attempts, in pages.
 
 No index holds such an order, because every attempt would have to write it. So at most MAX_SORTED
-tasks are read and sorted. Where a few groups of tasks follow each other in the order, such as the
-buckets, the groups are read one after the other, so that the first pages are right in a larger
-selection, too.
+tasks are read and sorted. Where the buckets follow each other in the order, they are read one after
+the other, so that the first pages are right in a larger selection, too.
 """
 
 from __future__ import annotations
@@ -13,24 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from django.db.models import F, FloatField
-from django.db.models.functions import Cast, Left
+from django.db.models.functions import Cast
 
 from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
-from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.filtering.parameters import BadFilter
-from environments.models import Environment, SplitEntry, Task, TaskStatistics, seen_at
-from environments.service import hidden_fields
-from environments.tasks.task_facts import tags_of
-from environments.tasks.task_places import batched, listed, places_of
+from environments.models import TaskStatistics
+from environments.tasks.task_places import batched
 
 MAX_SORTED = 10_000
 MAX_SORT_SECONDS = 0.5
 """Longest time for finding the tasks to sort."""
 _CHUNK = 2000
-
-Keys = dict[int, Any]
-"""What tasks are sorted by; a task without a key comes last."""
 
 
 def check_cursor(selection: Selection, name: str, text: str) -> None:
@@ -88,14 +81,13 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
             if limit <= 0 or seconds <= 0:
                 is_whole = False
                 break
-            is_from_end = column == "index" and is_descending
-            batch = part.batch(limit=limit, seconds=seconds, backward=is_from_end)
+            batch = part.batch(limit=limit, seconds=seconds)
             is_whole &= batch.is_last
             tasks += batch.ids
-        keys = _keys(column, tasks, selection.split)
-        with_keys = [task for task in tasks if task in keys]
-        ids += sorted(with_keys, key=keys.__getitem__, reverse=is_descending)
-        ids += [task for task in tasks if task not in keys]
+        figures = _figures(column, tasks)
+        played = [task for task in tasks if task in figures]
+        ids += sorted(played, key=figures.__getitem__, reverse=is_descending)
+        ids += [task for task in tasks if task not in figures]
     return list(dict.fromkeys(ids)), is_whole
 
 
@@ -104,23 +96,14 @@ def _groups(
 ) -> Sequence[Sequence[Selection]]:
     """Return selections that make up the selection, in groups that follow each other; each group
     has to be sorted."""
-    if column == "environment" and selection.environment is None and selection.split is None:
-        rows = Environment.objects.seen_by(selection.viewer).order_by("name")
-        groups = [[replace(selection, environment=pk)] for pk in rows.values_list("pk", flat=True)]
-        return groups[::-1] if is_descending else groups
-    if (
-        column in ("attempts", "return", "success", "bucket")
-        and not selection.bucket
-        and not selection.ids
-    ):
-        buckets = [
-            replace(selection, bucket=name) for name in ("hopeless", "learnable", "saturated")
-        ]
-        unseen = [replace(selection, bucket="unseen")]
-        if column in ("attempts", "return"):
-            return [buckets, unseen]
-        return [*([part] for part in (buckets[::-1] if is_descending else buckets)), unseen]
-    return [[selection]]
+    if selection.bucket or selection.ids:
+        return [[selection]]
+    names = ("saturated", "learnable", "hopeless")[:: 1 if is_descending else -1]
+    buckets = [replace(selection, bucket=name) for name in names]
+    unseen = [replace(selection, bucket="unseen")]
+    if column in ("attempts", "return"):
+        return [buckets, unseen]
+    return [*([part] for part in buckets), unseen]
 
 
 _FIGURES: dict[str, Any] = {
@@ -130,36 +113,11 @@ _FIGURES: dict[str, Any] = {
 }
 
 
-def _keys(column: str, ids: Sequence[int], split: int | None) -> Keys:
-    keys: Keys = {}
-    place = None if split is None or column != "index" else listed(split)
-    for chunk in batched(ids, _CHUNK):
-        if column in _FIGURES:
-            rows = TaskStatistics.objects.filter(task__in=chunk, by="all", attempts__gt=0)
-            rows = rows.filter(scored__gt=0) if column == "return" else rows
-            keys |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
-        elif column == "tags":
-            keys |= tags_of(chunk)
-        elif column == "splits":
-            places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=chunk)
-            rows_by_split = places.order_by("split__position", "split")
-            for task, name in rows_by_split.values_list("task_id", "split__name"):
-                keys.setdefault(task, []).append(name)
-        elif column == "task":
-            heads = Task.objects.filter(pk__in=chunk).annotate(
-                head=Left("spec", MAX_READ_CHARACTERS)
-            )
-            texts = list(heads.values_list("pk", "environment", "head"))
-            environments = Environment.objects.in_bulk({environment for _, environment, _ in texts})
-            fields = {
-                pk: (summary_field(environment.task_schema), hidden_fields(environment.name))
-                for pk, environment in environments.items()
-            }
-            keys |= {
-                task: summary(head, *fields[environment]).casefold()
-                for task, environment, head in texts
-            }
-        elif column == "index":
-            served = places_of(place, chunk).filter(is_hidden=False)
-            keys |= dict(served.order_by("-position").values_list("task_id", "position"))
-    return keys
+def _figures(column: str, ids: Sequence[int]) -> dict[int, float]:
+    """Return what tasks are sorted by within a group; a task without it comes last."""
+    figures: dict[int, float] = {}
+    for chunk in batched(ids, _CHUNK) if column in _FIGURES else ():
+        rows = TaskStatistics.objects.filter(task__in=chunk, by="all", attempts__gt=0)
+        rows = rows.filter(scored__gt=0) if column == "return" else rows
+        figures |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
+    return figures

@@ -22,7 +22,7 @@ from environments.curation.actions.tags import tag_names
 from environments.curation.admin.sorted_selection import batch_of
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
-from environments.curation.task_filter import ANY_STATE, SERVED
+from environments.curation.task_filter import ANY_STATE, SERVED, SORTS
 from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import (
@@ -254,7 +254,7 @@ def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
 class TaskListHead:
     label: str
     query: str
-    """Query string of the list sorted by the column."""
+    """Query string of the list sorted by the column; empty: it is not sorted by that."""
     direction: Literal["", "ascending", "descending"]
     """How it is sorted by the column now."""
     style: str
@@ -267,7 +267,7 @@ _COLUMNS = {
         "right",
         "Index of the task in this split, starting at 0; a quarantined task has none",
     ),
-    "task": ("Task", "wide", "Sorted by the text of the task"),
+    "task": ("Task", "wide", ""),
     "environment": ("Environment", "", ""),
     "tags": ("Tags", "", ""),
     "splits": ("Splits", "", ""),
@@ -280,13 +280,16 @@ _COLUMNS = {
 
 
 def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHead]:
-    """Return the heads of the columns. A click sorts the greatest figures or the first names first,
-    then the reverse, then leaves it at the list's own order."""
+    """Return the heads of the columns. A click on a figure sorts the greatest first, then the
+    reverse, then leaves it at the list's own order; buckets from hopeless on."""
     columns = list[TaskListHead]()
     for name, (label, style, title) in _COLUMNS.items():
         if (name == "index" and selection.split is None) or (
             name == "environment" and is_one_environment
         ):
+            continue
+        if name not in SORTS:
+            columns.append(TaskListHead(label, "", "", style, title))
             continue
         sorts = (f"-{name}", name, "") if style == "right" else (name, f"-{name}", "")
         direction: Literal["", "ascending", "descending"] = ""

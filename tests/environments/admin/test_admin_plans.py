@@ -146,14 +146,11 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
     ]
     for place in ("", f"environment={NUMBER}&", f"split={NUMBER + 1}&"):
         yield from (f"{TASKS}?{place}{one}" for one in filters)
-        yield f"{TASKS}?{place}sort=-index"
-        # the other orders sort what an unsorted list has found
-        for sort in SORTS if not place else ("index", "task"):
-            yield f"{TASKS}?{place}sort={sort}"
+        yield from (f"{TASKS}?{place}sort={sort}" for sort in SORTS)
     for address in (
         f"{TASKS}?split={NUMBER + 1}",
         f"{TASKS}?environment={NUMBER}",
-        f"{TASKS}?split={NUMBER + 1}&sort=task",
+        f"{TASKS}?split={NUMBER + 1}&sort=bucket",
     ):
         page = client.get(address).context_data["page"]
         yield f"{TASKS}?{client.get(f'{TASKS}?{page.next}').context_data['page'].previous}"
