@@ -84,7 +84,7 @@ class ApiView(APIView):
     @property
     def context(self) -> dict[str, Any]:
         """What serializers need to know about the request."""
-        return {"request": self.request, "guard": self.guard}
+        return {"request": self.request, "viewer": self.reader.viewer, "guard": self.guard}
 
     @property
     def guard(self) -> TaskGuard:

@@ -16,21 +16,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from environments import conf
-from environments.scoring.returns import RETURNS
 from episodes.api.exact_json import Exact
 from episodes.filtering.columns import EPISODE_COLUMNS, EpisodeColumn
 from episodes.models import Episode
-from episodes.models.privacy import own_records
-from episodes.runs.description import (
-    MAX_COMMIT_CHARACTERS,
-    MAX_CONFIG_CHARACTERS,
-    MAX_ID_CHARACTERS,
-    MAX_MODEL_CHARACTERS,
-    MAX_NOTES_CHARACTERS,
-    MAX_TAG_CHARACTERS,
-    MAX_TAGS,
-    STATES,
-)
 from episodes.visibility import TaskGuard
 
 UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -111,36 +99,6 @@ class AttributesSerializer(s.Serializer[Any]):
         return content
 
 
-# --- environments ---------------------------------------------------------------------------------
-
-
-class SplitSerializer(s.Serializer[Any]):
-    name = s.CharField()
-    type = s.ChoiceField(["train", "validation", "test"])
-    tasks = s.IntegerField(source="size", help_text="Number of tasks in the split")
-    is_served = s.BooleanField(help_text="Whether agents can list it")
-    is_curated = s.BooleanField(help_text="Whether people made it; otherwise a class declares it")
-    frozen = moment(allow_null=True, help_text="Time since which it cannot change")
-
-
-class EnvironmentSerializer(s.Serializer[Any]):
-    name = s.CharField()
-    url = LinkField("/api/environments/{}", "name")
-    html_url = LinkField("/environments/{}/", "name")
-    description = s.CharField()
-    is_hosted = s.BooleanField(help_text="Whether this server offers it now")
-    is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
-    unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty if it can")
-    is_procedural = s.BooleanField(
-        help_text="Whether its class creates tasks on request instead of listing them"
-    )
-    default_return = s.ChoiceField(RETURNS, help_text="Definition of the return")
-    reward_low = s.FloatField()
-    reward_high = s.FloatField()
-    success_threshold = s.FloatField(help_text="An attempt whose return is above it is a success")
-    splits = SplitSerializer(many=True)
-
-
 # --- tasks ----------------------------------------------------------------------------------------
 
 
@@ -162,102 +120,6 @@ class CoverageSerializer(AttributesSerializer):
     text = s.CharField(
         help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures "
         "left out`"
-    )
-
-
-# --- runs -----------------------------------------------------------------------------------------
-
-
-MAX_COUNTED = 10_000
-"""Episodes of a run that its description counts, because a trainer may change it at each step."""
-
-
-class RunSerializer(s.Serializer[Any]):
-    id = s.IntegerField()
-    url = LinkField("/api/runs/{}")
-    html_url = LinkField("/runs/{}/")
-    name = s.CharField(help_text="Name of this run alone: `tiny-1`, then `tiny-1 (2)`")
-    title = s.CharField(help_text="Name as clients say it, which several runs may have")
-    number = s.IntegerField(help_text="1 for the first run of its title")
-    run_id = s.CharField(source="own_id", help_text="Id that its client gave it; may be empty")
-    model = s.CharField(
-        help_text="As its trainer says, else the first model named by one of its episodes; may be "
-        "empty"
-    )
-    created = moment()
-    state = s.ChoiceField(
-        ["", *STATES], help_text="As its trainer says; empty if none has described the run"
-    )
-    step = s.IntegerField(
-        allow_null=True, help_text="Current training step, given to episodes that name none"
-    )
-    git_commit = s.CharField(help_text="Commit of the trainer's code; may be empty")
-    tags = s.ListField(child=s.CharField(), source="tag_names")
-    updated = moment(
-        allow_null=True, help_text="Last time a trainer described the run; null if none has"
-    )
-
-
-class RunDetailSerializer(RunSerializer):
-    notes = s.CharField()
-    config = ExactField(help_text="JSON object of the trainer; null if there is none")
-    episodes = s.SerializerMethodField(
-        help_text=f"Number of its episodes, for a key of its own; {MAX_COUNTED} stands for more, "
-        "too"
-    )
-
-    def get_episodes(self, run: Any) -> int:
-        own = own_records(self.context["reader"].viewer)
-        return Episode.objects.filter(own, run=run).order_by()[:MAX_COUNTED].count()
-
-
-class RunDescriptionSerializer(s.Serializer[Any]):
-    """What a trainer says about its run. Members that are left out keep their values; null empties a member."""
-
-    step = s.IntegerField(
-        required=False,
-        allow_null=True,
-        help_text="Current training step. Episodes of the run that name none get it. A lower one "
-        "than before needs "
-        "`resume`, or `state: running`, which begins the next run",
-    )
-    state = s.ChoiceField(
-        STATES,
-        required=False,
-        help_text="`ended` and `failed` close the live sessions of the run that the sender's key "
-        "opened. A new run is "
-        "`running` unless this says otherwise",
-    )
-    model = s.CharField(required=False, allow_null=True, max_length=MAX_MODEL_CHARACTERS)
-    config = s.DictField(
-        required=False,
-        allow_null=True,
-        help_text=f"Any JSON object of up to {MAX_CONFIG_CHARACTERS:,} characters",
-    )
-    git_commit = s.CharField(
-        required=False,
-        allow_null=True,
-        max_length=MAX_COMMIT_CHARACTERS,
-        help_text="Commit of the trainer's code",
-    )
-    notes = s.CharField(required=False, allow_null=True, max_length=MAX_NOTES_CHARACTERS)
-    tags = s.ListField(
-        child=s.CharField(max_length=MAX_TAG_CHARACTERS),
-        required=False,
-        allow_null=True,
-        max_length=MAX_TAGS,
-        help_text="All tags of the run; replaces those that it has",
-    )
-    run_id = s.CharField(
-        required=False,
-        allow_null=True,
-        max_length=MAX_ID_CHARACTERS,
-        help_text="An id of the sender's own for this execution: the run of the title that has it, "
-        "or a new one",
-    )
-    resume = s.BooleanField(
-        required=False,
-        help_text="Go on with the newest run of the title, whatever its state and step are",
     )
 
 

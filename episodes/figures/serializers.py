@@ -3,7 +3,7 @@ conventions."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
@@ -119,15 +119,6 @@ class ResultSerializer(FiguresSerializer):
     )
 
 
-class Results(NamedTuple):
-    """What ResultsField needs to know of a row."""
-
-    definition: Definitions
-    figures: ScopeFigures | None
-    missing: str
-    """A sentence about older episodes that are not counted; may be empty."""
-
-
 @extend_schema_field(
     ResultSerializer(
         allow_null=True,
@@ -135,22 +126,26 @@ class Results(NamedTuple):
     )
 )
 class ResultsField(s.Field[Any, Any, Any, Any]):
-    """The figures of a row, of which the context has `results`: id -> Results."""
+    """The figures of a row, of which the context has `figures`: id -> RunLine or
+    EnvironmentFigures."""
 
     def __init__(self) -> None:
         super().__init__(source="*", read_only=True)
 
     def to_representation(self, value: Any) -> dict[str, Any] | None:
-        results: Results = self.context["results"][value.pk]
-        return None if results.figures is None else result_content(results)
+        line = self.context["figures"][value.pk]
+        total, missing = line.outline.total, line.outline.missing
+        return None if total is None else result_content(line.definition, total, missing)
 
 
-def result_content(results: Results) -> dict[str, Any]:
+def result_content(definition: Definitions, total: ScopeFigures, missing: str) -> dict[str, Any]:
+    """Return what ResultSerializer serializes. `missing`: a sentence about older episodes that are
+    not counted; may be empty."""
     return {
-        **FiguresSerializer(results.figures).data,
-        "definition": definitions_content(results.definition),
-        "is_bounded": bool(results.missing),
-        "note": results.missing,
+        **FiguresSerializer(total).data,
+        "definition": definitions_content(definition),
+        "is_bounded": bool(missing),
+        "note": missing,
     }
 
 

@@ -17,13 +17,8 @@ from environments.tasks.unknown_environment import unknown_environment
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.openapi import DEFINITION, documented
-from episodes.api.serializers import EnvironmentSerializer
 from episodes.figures.environments.environment_figures import environment_figures
-from episodes.figures.serializers import Results, ResultsField
-
-
-class EnvironmentResultsSerializer(EnvironmentSerializer):
-    figures = ResultsField()
+from episodes.figures.environments.serializers import EnvironmentResultsSerializer
 
 
 class EnvironmentsView(ApiView):
@@ -37,7 +32,7 @@ class EnvironmentsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         rows = list(environments_of(self.reader))
-        context = _context(request, self.reader, rows)
+        context = self.context | _figures_of(rows, request, self.reader)
         return Response(EnvironmentResultsSerializer(rows, many=True, context=context).data)
 
 
@@ -52,17 +47,14 @@ class EnvironmentView(ApiView):
     )
     def get(self, request: Request, name: str) -> Response:
         row = environment_of(name, self.reader)
-        context = _context(request, self.reader, [row])
+        context = self.context | _figures_of([row], request, self.reader)
         return Response(EnvironmentResultsSerializer(row, context=context).data)
 
 
-def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> dict[str, Any]:
-    """Return what the serializer of environments with figures needs."""
-    results = {
-        row.environment.pk: Results(row.definition, row.outline.total, row.outline.missing)
-        for row in environment_figures(rows, reader.viewer, definition_in(request.GET))
-    }
-    return {"request": request, "results": results}
+def _figures_of(rows: Sequence[Environment], request: Request, reader: Reader) -> dict[str, Any]:
+    """Return what ResultsField needs. Raises: BadFilter."""
+    figures = environment_figures(rows, reader.viewer, definition_in(request.GET))
+    return {"figures": {line.environment.pk: line for line in figures}}
 
 
 def environments_of(reader: Reader) -> QuerySet[Environment]:

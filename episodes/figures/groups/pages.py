@@ -27,7 +27,7 @@ from episodes.dashboard.view_parameters import (
 )
 from episodes.figures.groups.groups import group_of, groups_of
 from episodes.figures.groups.latest_groups import MAX_READ, latest_groups
-from episodes.figures.runs.run_lines import lines_of
+from episodes.figures.runs.run_lines import RunQuery
 from episodes.figures.spreads import EPSILON
 from episodes.figures.tasks.pages import frame, task_or_404
 from episodes.models import Run
@@ -45,7 +45,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
     overrides = definition_in(request.GET)
     step = given(request.GET, "step", whole)
-    line = lines_of([run], viewer, overrides)[0]
+    line = RunQuery(run, viewer, definition=overrides).result()
     groups, missing = groups_of(run, step, line.definition)
     with_spread = [group for group in groups if group.spread.scored > 1]
     visible = Task.objects.seen_by(viewer).select_related("environment")

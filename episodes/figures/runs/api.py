@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.access.permissions import DESCRIBE_RUNS, refusal
-from environments.filtering.parameters import BadFilter, definition_in
+from environments.filtering.parameters import BadFilter
 from environments.keys.agent_key import sent_key
 from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -26,17 +26,16 @@ from environments.wire import json_problem, parsed_json
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page
 from episodes.api.openapi import DEFINITION, documented, parameter
-from episodes.api.serializers import (
-    ErrorSerializer,
-    RunDescriptionSerializer,
-    RunDetailSerializer,
-    page_serializer,
-)
+from episodes.api.serializers import ErrorSerializer, page_serializer
 from episodes.figures.run_splits import TOGETHER, SplitChoice
-from episodes.figures.runs.run_lines import RunLine, lines_of
+from episodes.figures.runs.run_lines import RunLine, RunQuery
 from episodes.figures.runs.run_list import RunListQuery
-from episodes.figures.runs.serializers import RunDetailResultsSerializer, RunResultsSerializer
-from episodes.figures.serializers import Results
+from episodes.figures.runs.serializers import (
+    RunDescriptionSerializer,
+    RunDetailResultsSerializer,
+    RunDetailSerializer,
+    RunResultsSerializer,
+)
 from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, steer
@@ -78,7 +77,7 @@ class RunsView(ApiView):
     def get(self, request: Request) -> Response:
         query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request))
         result = query.result(self.reader.key.environments)
-        context = _context(request, self.reader, result.lines)
+        context = self.context | _figures_of(result.lines)
         shape: Any = RunResultsSerializer(result.runs, many=True, context=context)
         return Response(page(request, shape.data, result.next))
 
@@ -86,7 +85,7 @@ class RunsView(ApiView):
 class RunView(ApiView):
     """One run. Each rollout counts by the definition of its own environment."""
 
-    parameters = ("environment", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+    parameters = RunQuery.PARAMETERS
 
     @documented(
         "run",
@@ -105,9 +104,8 @@ class RunView(ApiView):
         run = Run.objects.seen_by(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        choice, definition = SplitChoice.parse(request.GET), definition_in(request.GET)
-        lines = lines_of([run], self.reader.viewer, definition, choice)
-        context = _context(request, self.reader, lines)
+        line = RunQuery.parse(request.GET, run, self.reader.viewer).result()
+        context = self.context | _figures_of([line])
         return Response(RunDetailResultsSerializer(run, context=context).data)
 
 
@@ -170,18 +168,13 @@ class SteeredRunView(ApiView):
         return self._response(result.run, 201 if result.is_new else 200)
 
     def _response(self, run: Run, status: int = 200) -> Response:
-        shape = RunDetailSerializer(run, context={"request": self.request, "reader": self.reader})
+        shape = RunDetailSerializer(run, context=self.context)
         return Response(shape.data, status, headers={"ETag": etag_of(run)})
 
 
-def _context(request: Request, reader: Reader, lines: Sequence[RunLine]) -> dict[str, Any]:
+def _figures_of(lines: Sequence[RunLine]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
-    results = {
-        line.run.pk: Results(line.definition, line.outline.total, line.outline.missing)
-        for line in lines
-    }
-    by_run = {line.run.pk: line for line in lines}
-    return {"request": request, "results": results, "lines": by_run, "reader": reader}
+    return {"figures": {line.run.pk: line for line in lines}}
 
 
 def _json_of(request: Request, reader: Reader) -> Any:

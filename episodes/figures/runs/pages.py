@@ -27,7 +27,7 @@ from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import of_one_split
-from episodes.figures.runs.run_lines import MAX_COUNTED, judged_parts, lines_of, places_of
+from episodes.figures.runs.run_lines import MAX_COUNTED, RunQuery, judged_parts, places_of
 from episodes.figures.runs.run_list import MAX_SEARCHED, RunListQuery
 from episodes.figures.runs.training_steps import steps_of
 from episodes.figures.scopes import MAX_SERIES
@@ -141,7 +141,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     values.pop("part", None)
     part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
     query = CurveQuery.parse(values, viewer)
-    line = lines_of([run], viewer, query.definition, choice=query.split_choice)[0]
+    line = RunQuery(run, viewer, query.split_choice, query.definition).result()
     of_run = replace(query.filter.definition_alone, run=run.name)
     query = replace(query, filter=of_one_split(of_run, line.split))
     places, has_older = places_of(run)

@@ -6,17 +6,19 @@ from some of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.filtering.filters import query_string
+from environments.filtering.parameters import definition_in
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
     NO_OVERRIDES,
     DefinitionOverrides,
     Definitions,
@@ -134,6 +136,29 @@ def lines_of(
             )
         )
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """One run with its figures, as parameters ask for it. The page of the run, those of its groups
+    and the API share it."""
+
+    run: Run
+    viewer: Viewer
+    splits: SplitChoice = FIRST_SPLIT
+    """Which split the figures count if it played several."""
+    definition: DefinitionOverrides = NO_OVERRIDES
+
+    PARAMETERS: ClassVar = ("environment", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, str], run: Run, viewer: Viewer) -> RunQuery:
+        """Return the query in an address. Raises: BadFilter."""
+        return cls(run, viewer, SplitChoice.parse(parameters), definition_in(parameters))
+
+    def result(self) -> RunLine:
+        """Return the run with its figures. Raises: BadFilter for a split that it did not play."""
+        return lines_of([self.run], self.viewer, self.definition, self.splits)[0]
 
 
 def _newest(runs: Sequence[Run], viewer: Viewer) -> dict[int, Episode]:
