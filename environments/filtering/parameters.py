@@ -98,7 +98,8 @@ def refuse_double(query: Mapping[str, str], name: str) -> None:
         )
 
 
-def words(name: str, text: str) -> str:
+def any_text(name: str, text: str) -> str:
+    """Return the text, if a database can store it."""
     if UNSTORABLE.search(text):
         raise BadFilter(name, text, "it has a character that no recorded text can contain")
     return text
@@ -107,7 +108,7 @@ def words(name: str, text: str) -> str:
 def person(name: str, text: str) -> str:
     """Return the name of a person as it is recorded: with @ in front, which the label of an agent's
     key never has."""
-    if not words(name, text).startswith("@"):
+    if not any_text(name, text).startswith("@"):
         raise BadFilter(
             name, text, "names of people start with @, such as @alice; the People page lists them"
         )
@@ -192,7 +193,7 @@ class LabelValues(tuple[LabelValue, ...]):
 
 
 def label_values(name: str, text: str) -> LabelValues:
-    parts = [part.partition("=") for part in words(name, text).split(";") if part.strip()]
+    parts = [part.partition("=") for part in any_text(name, text).split(";") if part.strip()]
     labels = [LabelValue(trimmed(label), trimmed(value)) for label, _, value in parts]
     if not labels or not all(label.name and label.value for label in labels):
         raise BadFilter(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from environments.filtering.parameters import BadFilter, trimmed, words
+from environments.filtering.parameters import BadFilter, any_text, trimmed
 from environments.models import Viewer
 from environments.scoring.returns import Return
 from episodes.browsing.episode_keys import SORTS, Direction, EpisodeOrder, has_index, read
@@ -113,7 +113,7 @@ class EpisodeListQuery:
         `also`: further parameters that it may have, such as `columns` with the names of labels.
         """
         text = parameters.get("columns", "")
-        names = [trimmed(name) for name in words("columns", text).split(",")]
+        names = [trimmed(name) for name in any_text("columns", text).split(",")]
         labels = list(dict.fromkeys(name for name in names if name))
         if len(labels) > MAX_LABELS:
             raise BadFilter("columns", text, f"at most {MAX_LABELS} labels are shown")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 
 from environments.access.privacy import viewer_of
-from environments.filtering.parameters import BadFilter, chosen, given, words
+from environments.filtering.parameters import BadFilter, any_text, chosen, given
 from environments.models import Environment
 from environments.scoring.definition import (
     Definition,
@@ -85,7 +85,7 @@ def return_in(request: HttpRequest, environment: Environment) -> Return:
 def revision_in(request: HttpRequest) -> tuple[str, Sequence[int]]:
     """Return the revision in the address, and the ids of its rows; empty without one. Raises:
     BadFilter."""
-    name, viewer = given(request.GET, "revision", words) or "", viewer_of(request.user)
+    name, viewer = given(request.GET, "revision", any_text) or "", viewer_of(request.user)
     if not name:
         return "", ()
     if not (ids := revision_ids(name, viewer)):

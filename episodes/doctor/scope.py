@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from environments.display.numbers import digits_of
-from environments.filtering.parameters import BadFilter, given, words
+from environments.filtering.parameters import BadFilter, any_text, given
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
 from episodes.attempts.conventions import parts_in_address
@@ -92,7 +92,7 @@ class DoctorScope:
 
         Raises: BadFilter, also for a split or a run that does not exist.
         """
-        split, run = (given(query, name, words) for name in ("split", "run"))
+        split, run = (given(query, name, any_text) for name in ("split", "run"))
         filters = EpisodeFilter(environment=environment.name, split=split, run=run, viewer=viewer)
         rows = NamedRows.of(filters)
         if rows.unknown:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from environments.database.json_rows import rows_among
-from environments.filtering.parameters import LEGAL, BadFilter, chosen, given, words
+from environments.filtering.parameters import LEGAL, BadFilter, any_text, chosen, given
 from environments.models import Environment, Split, Viewer
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
@@ -98,7 +98,7 @@ class SplitChoice:
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> SplitChoice:
         """Return the choice in an address. Raises: BadFilter."""
-        environment, split = (given(query, name, words) for name in ("environment", "split"))
+        environment, split = (given(query, name, any_text) for name in ("environment", "split"))
         return cls(environment, split, are_together_in(query))
 
     def of(self, splits: Sequence[Split], environment: str | None = None) -> Split | None:

@@ -27,6 +27,7 @@ from environments.filtering.parameters import (
     LabelValues,
     WholeRange,
     WholeRanges,
+    any_text,
     count_in,
     flag,
     label_values,
@@ -35,7 +36,6 @@ from environments.filtering.parameters import (
     real,
     stretch,
     stretches,
-    words,
 )
 from environments.models import Task, Viewer
 from environments.models.viewer import visible_environments
@@ -181,15 +181,15 @@ def _span_of(text: str) -> timedelta | None:
 
 @dataclass(frozen=True)
 class EpisodeFilter(Filters):
-    """A filter of episodes. Every field is None where the address does not set it. Ranges include
-    both ends."""
+    """A filter of episodes, which `Filters.parse` reads from an address. Every field is None where
+    the address does not set it. Ranges include both ends."""
 
-    environment: str | None = parameter(words, "Name of an environment")
-    split: str | None = parameter(words, "Name of one of its splits; needs `environment`")
+    environment: str | None = parameter(any_text, "Name of an environment")
+    split: str | None = parameter(any_text, "Name of one of its splits; needs `environment`")
     task: int | None = parameter(
         count_in, "Number of a task", kind=int, narrow=by_task, is_of_tasks=True
     )
-    run: str | None = parameter(words, "Name of a run")
+    run: str | None = parameter(any_text, "Name of a run")
     step: WholeRange | None = parameter(
         stretch,
         "Training step, such as `7`, or several, such as `7..9`",
@@ -198,9 +198,9 @@ class EpisodeFilter(Filters):
         is_bound=True,
         is_indexed=False,
     )
-    model: str | None = parameter(words, "Name of a model", narrow=by_model)
+    model: str | None = parameter(any_text, "Name of a model", narrow=by_model)
     revision: str | None = parameter(
-        words,
+        any_text,
         "Revision of the environment's code: eight or more digits of its `code`",
         narrow=by_revision,
     )
@@ -221,7 +221,7 @@ class EpisodeFilter(Filters):
     who: str | None = parameter(
         person, "The person who played, such as `@alice`", label="played by", narrow=by_person
     )
-    study: str | None = parameter(words, "Name of a study, whose people played", narrow=by_study)
+    study: str | None = parameter(any_text, "Name of a study, whose people played", narrow=by_study)
     definition: Return | None = choice(
         RETURNS,
         "Definition of the return for `return_from`, `return_to` and sorting; default: that of the "
@@ -277,7 +277,7 @@ class EpisodeFilter(Filters):
     episode is older is reason to remove them, and `refuse_future` knows an end that leaves nothing
     out."""
     text: str | None = parameter(
-        words,
+        any_text,
         'Words, "words in a row" and prefix* in the transcript; finds the newest 50,000 episodes',
     )
     ends_from: int | None = parameter(

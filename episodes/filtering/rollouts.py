@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db.models import Q, QuerySet
 
 from environments.filtering.filters import Filters, choice, parameter
-from environments.filtering.parameters import whole, words
+from environments.filtering.parameters import any_text, whole
 from environments.models import Viewer
 from episodes.models import Rollout
 from episodes.models.rollouts import HAS_EPISODE, HAS_NO_EPISODE, IS_GUESS, environment_name_of
@@ -31,10 +31,12 @@ class RolloutFilter(Filters):
     """Which rollouts to list. None and empty: all."""
 
     environment: str = parameter(
-        words, default="", narrow=lambda name, viewer: Q(environment_name=environment_name_of(name))
+        any_text,
+        default="",
+        narrow=lambda name, viewer: Q(environment_name=environment_name_of(name)),
     )
-    run: str = parameter(words, default="", narrow=lambda name, viewer: Q(run__name=name))
-    model: str = parameter(words, default="", narrow=lambda name, viewer: Q(model=name))
+    run: str = parameter(any_text, default="", narrow=lambda name, viewer: Q(run__name=name))
+    model: str = parameter(any_text, default="", narrow=lambda name, viewer: Q(model=name))
     joined: str = choice(
         JOINED,
         "With an episode here, with one that is a guess, or without one",
@@ -48,7 +50,7 @@ class RolloutFilter(Filters):
         narrow=lambda pk, viewer: Q(episode=pk),
     )
     text: str = parameter(
-        words,
+        any_text,
         'Words, "words in a row" and prefix* in the messages',
         default="",
         narrow=lambda text, viewer: rollouts_matching(text),

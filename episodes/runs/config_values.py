@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.database.storable import double_of, number_in, storable_json
-from environments.filtering.parameters import BadFilter, trimmed, words
+from environments.filtering.parameters import BadFilter, any_text, trimmed
 
 MAX_VALUES = 500
 """Values of one configuration that have a name; the others can be neither columns nor in
@@ -69,7 +69,7 @@ class ConfigCondition:
     @classmethod
     def parse(cls, parameter: str, text: str) -> ConfigCondition:
         """Return the condition in a parameter of an address. Raises: BadFilter."""
-        match = _CONDITION.fullmatch(words(parameter, text))
+        match = _CONDITION.fullmatch(any_text(parameter, text))
         if match is None:
             raise BadFilter(
                 parameter,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db.models import Q
 
 from environments.filtering.filters import Parameter
-from environments.filtering.parameters import BadFilter, words
+from environments.filtering.parameters import BadFilter, any_text
 from environments.models import Viewer
 from episodes.filtering.names import MAX_NAMES, unknown
 from episodes.models import Suite, SuiteMember, SuiteTask, SuiteVersion
@@ -29,7 +29,7 @@ class SuitePart(NamedTuple):
 
 
 def suite_part(name: str, text: str) -> SuitePart:
-    match = _SUITE.fullmatch(words(name, text))
+    match = _SUITE.fullmatch(any_text(name, text))
     if match is None:
         raise BadFilter(
             name, text, "it has to be a version of a suite (core/v2) or its member (core/v2/1)"

@@ -16,7 +16,7 @@ from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import BadFilter, chosen, given, words
+from environments.filtering.parameters import BadFilter, any_text, chosen, given
 from episodes.figures.comparison.pages import task_lines
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
@@ -62,7 +62,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     version = version_or_404(request, name, version_number)
     by = given(request.GET, "by", chosen(BY)) or "model"
     file_format = given(request.GET, "format", chosen(("csv",)))
-    cite = given(request.GET, "cite", words)
+    cite = given(request.GET, "cite", any_text)
     results = standings(version, viewer_of(request.user), by)
     cited = next((row for row in results.ranked if cite in (row.key, None)), None)
     if cite is not None and cited is None:
@@ -106,7 +106,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     """Return the comparison of two models or runs over a version. Raises: Http404, BadRequest."""
     version = version_or_404(request, name, version_number)
     by = given(request.GET, "by", chosen(BY)) or "model"
-    first, second = (given(request.GET, place, words) or "" for place in ("first", "second"))
+    first, second = (given(request.GET, place, any_text) or "" for place in ("first", "second"))
     viewer = viewer_of(request.user)
     comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
     lines = task_lines([pair.task for pair in comparison.tasks], viewer)

@@ -13,7 +13,15 @@ from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
 from environments.display.numbers import digits_of
-from environments.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
+from environments.filtering.parameters import (
+    BadFilter,
+    any_text,
+    chosen,
+    flag,
+    given,
+    real,
+    trimmed,
+)
 from environments.models import Viewer
 from environments.scoring.definition import (
     DefinitionOverrides,
@@ -167,7 +175,7 @@ def run_ids(name: str, text: str, viewer: Viewer) -> tuple[int, ...]:
     name, doubled within it, are for names that are numbers or hold commas: `3,"2024","a,b"`.
     """
     parts, at = list[tuple[str, bool]](), 0
-    while at < len(words(name, text)):
+    while at < len(any_text(name, text)):
         if (run := _RUN.match(text, at)) is None:
             raise BadFilter(name, text, f"it takes {_RUN_LIST_FORM}")
         at, quoted_name = run.end(), (run[1] or "").replace('""', '"')

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.database.folding import holding
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import given, words
+from environments.filtering.parameters import any_text, given
 from environments.models import Environment
 from episodes.attempts.file_headers import coverage_header, definition_header
 from episodes.dashboard.view_parameters import definition_context, overrides_context
@@ -135,7 +135,7 @@ def run_choices(request: HttpRequest) -> HttpResponse:
     of their names, then the newest whose name or model has the words of `search`. Raises: BadFilter.
     """
     viewer = viewer_of(request.user)
-    search = given(request.GET, "search", words, "")
+    search = given(request.GET, "search", any_text, "")
     ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
     visible = Run.objects.seen_by(viewer).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))

@@ -18,7 +18,7 @@ from typing import ClassVar, get_args
 from django.db.models import QuerySet
 
 from environments.database.json_rows import among
-from environments.filtering.parameters import chosen, definition_in, given, words
+from environments.filtering.parameters import any_text, chosen, definition_in, given
 from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
@@ -122,7 +122,7 @@ class LeaderboardQuery:
         return cls(
             environment,
             viewer,
-            split_named(environment, given(parameters, "split", words)),
+            split_named(environment, given(parameters, "split", any_text)),
             by or "model",
             definition_of(environment, definition_in(parameters)),
             is_shared=given(parameters, "tasks", chosen(TASKS)) == "shared",

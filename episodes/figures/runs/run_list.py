@@ -12,12 +12,12 @@ from django.http import QueryDict
 
 from environments.filtering.parameters import (
     BadFilter,
+    any_text,
     chosen,
     count_in,
     definition_in,
     given,
     trimmed,
-    words,
 )
 from environments.models import Split, Viewer
 from environments.models.viewer import visible_environments
@@ -82,14 +82,14 @@ class RunListQuery:
             for name in cls.SEVERAL
         }
         names = [trimmed(name) for text in values["columns"] for name in text.split(",")]
-        columns = tuple(dict.fromkeys(words("columns", name) for name in names if name))
+        columns = tuple(dict.fromkeys(any_text("columns", name) for name in names if name))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
         return cls(
             viewer,
-            name=given(query, "name", words) or "",
+            name=given(query, "name", any_text) or "",
             states=[chosen(STATES)("state", text) for text in values["state"]],
-            tags=[words("tag", text) for text in values["tag"]],
+            tags=[any_text("tag", text) for text in values["tag"]],
             conditions=[ConfigCondition.parse("config", text) for text in values["config"]],
             columns=columns,
             after=given(query, "after", count_in) or 0,
