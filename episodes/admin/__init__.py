@@ -271,7 +271,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="task")
     def task_name(self, episode: Episode) -> SafeString:
-        name, words = record.task_name(episode), episode.task_words
+        name, words = episode.task_name, episode.task_words
         return format_html(
             '<span title="{}"><b class="task-place">{}</b> {}</span>', words, name, words
         )

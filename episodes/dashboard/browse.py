@@ -23,7 +23,7 @@ from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.shared_parts import shared_part
-from episodes.filtering.columns import headings, with_list_columns
+from episodes.filtering.columns import HEADINGS, headings, with_list_columns
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, people, runs, studies
@@ -31,20 +31,6 @@ from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
 from episodes.transfer.export_format import export_formats
 from episodes.visibility import blind_to, sight_of
-
-HEADINGS = {
-    "ending": "Ending",
-    "environment": "Environment",
-    "task": "Task",
-    "player": "Player",
-    "run": "Run",
-    "return": "Return",
-    "steps": "Steps",
-    "duration": "Duration",
-    "time": "Started",
-}
-"""Headings of the columns whose cells browse_table.html writes, by name. Those of EPISODE_COLUMNS
-that have a heading follow them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +49,44 @@ class ColumnHead:
 @require_safe
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
-    """Return the page, or only its table for htmx. Raises: BadFilter."""
+    """Return the page, or for htmx only its table, browse_table.html. Raises: BadFilter."""
     query = EpisodeListQuery.parse(request.GET, viewer_of(request.user), also=("columns",))
+
+    def table() -> dict[str, Any]:
+        page, heads = query.result(blind_to(request.user)), _heads(query)
+        return {
+            "query": query,
+            "page": page,
+            "heads": heads,
+            "width": 1 + len(heads) + len(query.labels),
+            "total": str(query.match_count(page)),
+            "seal_note": _seal_note(page.names),
+            "next": query.to_query(after=page.next) if page.next else "",
+            "previous": query.to_query(after=page.previous) if page.previous else "",
+            "is_by_figure": query.sort.removeprefix("-") not in ("", "time"),
+        }
+
     if request.headers.get("HX-Request"):
-        return shared_part(
-            request,
-            "episodes/browse_table.html",
-            sight_of(request.user),
-            lambda: _table(query, query.result(blind_to(request.user))),
-        )
-    page = query.result(blind_to(request.user))
-    context = _table(query, page) | _form(query, page)
+        sight = sight_of(request.user)
+        return shared_part(request, "episodes/browse_table.html", sight, table)
+    context = table()
+    page = context["page"]
+    context |= _form(query, page)
     return render(request, "episodes/browse.html", context, status=400 if page.unknown else 200)
-
-
-def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
-    """Return the template variables of the table."""
-    order, heads = {"sort": query.sort, "columns": ",".join(query.labels)}, _heads(query)
-    return {
-        "filter": query.filter,
-        "page": page,
-        "heads": heads,
-        "columns": query.labels,
-        "width": 1 + len(heads) + len(query.labels),
-        "total": str(query.match_count(page)),
-        "seal_note": _seal_note(page.names),
-        "next": query.to_query(after=page.next) if page.next else "",
-        "previous": query.to_query(after=page.previous) if page.previous else "",
-        "first": query.to_query(),
-        "kept": urlencode({name: text for name, text in order.items() if text}),
-        "is_first": not query.after,
-        "is_by_figure": query.sort.removeprefix("-") not in ("", "time"),
-    }
 
 
 def _heads(query: EpisodeListQuery) -> list[ColumnHead]:
     sort = query.sort or "-time"
     heads = []
-    further = headings()
-    for name, label in (HEADINGS | further).items():
+    for name, label in headings().items():
         direction = ""
         if sort.removeprefix("-") == name:
             direction = "descending" if sort.startswith("-") else "ascending"
         order = name if direction == "descending" else f"-{name}"
         link = query.to_query(sort=order) if name in SORTS else ""
-        heads.append(ColumnHead(name, label, link, direction, name in SORTS or name in further))
+        heads.append(
+            ColumnHead(name, label, link, direction, name in SORTS or name not in HEADINGS)
+        )
     return heads
 
 
@@ -136,7 +115,10 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     if environment is not None:
         splits = list(Split.objects.filter(environment=environment).values_list("name", flat=True))
     is_of_people = filter_.who is not None or filter_.player == "human"
+    order = {"sort": query.sort, "columns": ",".join(query.labels)}
     return {
+        "filter": filter_,
+        "kept": urlencode({name: text for name, text in order.items() if text}),
         "values": filter_.values(),
         "further": [
             (parameter, filter_.text_of(name))
@@ -144,7 +126,6 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
             if parameter.example
         ],
         "chips": filter_.chips(),
-        "sort": query.sort,
         "environments": [row.name for row in environments],
         "splits": splits,
         "runs": runs(viewer),

@@ -19,6 +19,19 @@ from django.db.models.functions import Left
 from environments.display.task_line import MAX_READ_CHARACTERS
 from episodes.models import Episode
 
+HEADINGS = {
+    "ending": "Ending",
+    "environment": "Environment",
+    "task": "Task",
+    "player": "Player",
+    "run": "Run",
+    "return": "Return",
+    "steps": "Steps",
+    "duration": "Duration",
+    "time": "Started",
+}
+"""Headings of the columns whose cells browse_table.html writes, by name. Those of EPISODE_COLUMNS
+that have a heading follow them."""
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
@@ -90,12 +103,13 @@ def further_columns(names: Container[str]) -> list[EpisodeColumn]:
 
 
 def headings() -> dict[str, str]:
-    """Return the headings of the columns that the list shows behind its own, by name."""
-    return {column.name: column.heading for column in EPISODE_COLUMNS if column.heading}
+    """Return the headings of the list by name of the column, in order."""
+    further = {column.name: column.heading for column in EPISODE_COLUMNS if column.heading}
+    return HEADINGS | further
 
 
 def cells_of(episode: Episode) -> list[tuple[str, Any]]:
-    """Return the names of the columns that `headings` has, and the episode's values."""
+    """Return the names and the episode's values of the columns that follow HEADINGS."""
     return [
         (column.name, getattr(episode, column.attribute))
         for column in EPISODE_COLUMNS

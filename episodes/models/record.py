@@ -309,6 +309,13 @@ class Episode(models.Model):
         return self.key_label if self.player == "human" else ""
 
     @property
+    def task_name(self) -> str:
+        """`split #index` as the client named it, else `task_place`, else `task` and its number."""
+        if self.split is not None and self.task_index is not None:
+            return f"{self.split.name} #{self.task_index}"
+        return self.task_place or f"task {self.task_id}"
+
+    @property
     def returns(self) -> dict[str, float | None]:
         """Return by definition; all None while the episode runs, because they are stored when it
         ends."""

@@ -267,15 +267,6 @@ def calls(episode: Episode) -> SafeString:
 
 
 @register.filter
-def task_name(episode: Episode) -> str:
-    """Return `split #index` as the client named it, else what `name_tasks` found, else `task` and
-    its number."""
-    if episode.split is not None and episode.task_index is not None:
-        return f"{episode.split.name} #{episode.task_index}"
-    return episode.task_place or f"task {episode.task_id}"
-
-
-@register.filter
 def own_return(episode: Episode) -> SafeString:
     """Return the return by the environment's own definition; none where the set-up failed, before
     any step.
