@@ -76,6 +76,9 @@ class Feature:
     episode_filters: str = ""
     """Sequence of further parameters of the filter of episodes
     (`environments/filtering/filters.py`)."""
+    episode_formats: str = ""
+    """Sequence of the formats in which episodes can be downloaded, for menus (`ExportFormat` in
+    `episodes/transfer/formats/`)."""
     quotation: str = ""
     """Function that returns a sentence if the feature quotes the tasks of a split
     (`curation/quotations.py`)."""

@@ -245,6 +245,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- applications ---------------------------------------------------------------------------------
 
+FEATURES = ["episodes.doctor", "episodes.suites", "episodes.transfer"]
 INSTALLED_APPS = [
     "orsweb",  # before staticfiles, because its runserver extends daphne's
     "unfold.apps.BasicAppConfig",  # without its own admin site, which `LateAdminConfig` replaces
@@ -264,8 +265,8 @@ INSTALLED_APPS = [
     "axes",
     "environments",
     "episodes",
+    *FEATURES,  # for their commands
 ]
-FEATURES = ["episodes.doctor", "episodes.suites"]
 MIDDLEWARE = [
     "orsweb.pages.middleware.Security",
     "orsweb.pages.middleware.ContentPolicy",

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import clear_url_caches
+from django.utils import timezone
 
 import episodes.urls.api
 import episodes.urls.pages
@@ -17,6 +18,7 @@ import orsweb.urls
 from environments.features import features
 from episodes.api import openapi
 from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Rollout
 from orsweb.pages.admin_look import sidebar
 from orsweb.templatetags import frame
 from tests.episodes.ended import end_episode
@@ -28,14 +30,19 @@ pytestmark = pytest.mark.django_db
 FEATURES = {
     "episodes.doctor": ["environments/maths/doctor/", "api/environments/maths/doctor"],
     "episodes.suites": ["suites/", "suites/new/", "api/suites"],
+    "episodes.transfer": ["episodes/export", "rollouts/export", "api/episodes/export"],
 }
 """Addresses of each feature."""
-FILTERS = {"episodes.doctor": [], "episodes.suites": ["suite"]}
-"""Parameters that each feature adds to the filter of episodes."""
+FILTERS = {"episodes.suites": ["suite"]}
+"""Parameters that a feature adds to the filter of episodes."""
 CORE = [
     "",
     "environments/",
     "environments/maths/",
+    "episodes/",
+    "episodes/{episode}/",
+    "rollouts/",
+    "rollouts/{rollout}/",
     "runs/",
     "runs/{run}/",
     "admin/",
@@ -81,12 +88,14 @@ def test_every_feature_is_tried() -> None:
 @pytest.mark.parametrize("feature", FEATURES)
 def test_the_core_works_without_it(feature: str, client: Client) -> None:
     run = make_run("tiny")
-    end_episode(run=run, environment=make_environment("maths"))
+    episode = end_episode(run=run, environment=make_environment("maths"))
+    rollout = Rollout.objects.create(event_id="1", episode=episode, received=timezone.now())
+    rows = {"run": run.pk, "episode": episode.pk, "rollout": rollout.event_id}
     for address in CORE:
-        answer: Any = client.get("/" + address.format(run=run.pk))
+        answer: Any = client.get("/" + address.format(**rows))
         assert answer.status_code == 200, address
         assert not any(f"/{own}" in answer.content.decode() for own in FEATURES[feature]), address
-    assert {client.get(f"/{own}").status_code for own in FEATURES[feature]} == {404}
-    for name in FILTERS[feature]:
+    assert {client.get(f"/{own}", follow=True).status_code for own in FEATURES[feature]} == {404}
+    for name in FILTERS.get(feature, []):
         answer = client.get(f"/api/episodes?{name}=core/v1")
         assert "no filter has that name" in answer.json()["detail"], name

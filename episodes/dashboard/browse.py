@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.access.privacy import viewer_of
+from environments.features import named
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
@@ -29,7 +30,6 @@ from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, people, runs, studies
 from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
-from episodes.transfer.export_format import export_formats
 from episodes.visibility import blind_to, sight_of
 
 
@@ -136,7 +136,7 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "people": people(viewer) if is_of_people else (),
         "studies": studies(viewer),
         "views": saved_views(viewer),
-        "formats": export_formats().values(),
+        "formats": named("episode_formats"),
         "definition": page.definition,
         "own_definition": environment.default_return if environment else "",
     }

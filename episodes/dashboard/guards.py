@@ -17,7 +17,6 @@ from django.urls import reverse
 from django.utils.functional import Promise
 
 from environments.access.privacy import viewer_of
-from environments.errors import OverQuota
 from environments.models import Environment, Task
 from environments.models.tasks import EnvironmentQuerySet
 from environments.tasks.unknown_environment import unknown_environment
@@ -60,21 +59,6 @@ def refused(
 
 
 View = Callable[..., HttpResponseBase]
-
-
-def as_download(view: View) -> View:
-    """Decorate a view that begins a download: who has too many open gets a page that says so."""
-
-    @wraps(view)
-    def wrapped(request: HttpRequest) -> HttpResponseBase:
-        try:
-            return view(request)
-        except OverQuota as error:
-            page = refused(request, "Too many downloads", f"{error}.", status=429)
-            page["Retry-After"] = str(round(error.retry_seconds))
-            return page
-
-    return wrapped
 
 
 def row_or_404(rows: QuerySet[Row], pk: int) -> Row:

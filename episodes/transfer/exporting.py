@@ -41,7 +41,7 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import ExportFormat, export_formats
+from episodes.transfer.formats import EXPORT_FORMATS, ExportFormat
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import TaskGuard
 
@@ -95,7 +95,7 @@ class EpisodeExport:
         refuse_blanks(parameters)
         filter_ = EpisodeFilter.parse(parameters, also=(*cls.PARAMETERS, *also), viewer=viewer)
         name = trimmed(parameters.get("format", "")) or default
-        format = export_formats()[chosen(list(export_formats()))("format", name)]
+        format = EXPORT_FORMATS[chosen(list(EXPORT_FORMATS))("format", name)]
         return cls(
             filter_,
             format,

@@ -8,7 +8,6 @@ from environments import features
 from episodes.api.base import unknown
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
-from episodes.api.export import ExportView
 from episodes.api.keys import OwnKeyView
 from episodes.api.openapi import DocumentView, reference
 from episodes.api.rollouts import RolloutListView, RolloutMessagesView, RolloutView
@@ -19,7 +18,6 @@ urlpatterns = [
     path("", reference, name="api"),
     path("schema", DocumentView.as_view(), name="api-schema"),
     path("episodes", EpisodesView.as_view(), name="api-episodes"),
-    path("episodes/export", ExportView.as_view(), name="api-export"),
     path("episodes/<id:pk>", EpisodeView.as_view(), name="api-episode"),
     path("episodes/<id:pk>/steps", StepsView.as_view(), name="api-steps"),
     path("episodes/<id:pk>/steps/<id:index>", StepView.as_view(), name="api-step"),

@@ -11,7 +11,6 @@ from environments import features
 from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.events import events
-from episodes.dashboard.export import episode_export, rollout_export
 from episodes.dashboard.guards import of_episode, unless_blind
 from episodes.dashboard.rollouts import rollout_link, rollout_page, rollouts
 from episodes.figures import urls as figures
@@ -45,10 +44,8 @@ urlpatterns = [
         for address, view, name in OF_EPISODE
     ),
     path("episodes/", episodes, name="episodes"),
-    path("episodes/export", episode_export, name="episode_export"),
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
-    path("rollouts/export", rollout_export, name="rollout_export"),
     path("rollouts/", rollouts, name="rollouts"),
     path("rollouts/<path:event_id>/", rollout_page, name="rollout"),
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),

@@ -145,7 +145,7 @@ const KEYS = {
   c: () => steps.total > 0 && location.assign(`${facts.continue}?step=${windows.current}`),
   m: () => steps.total > 0 && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
-  d: () => page.querySelector("[data-download]").click(),
+  d: () => page.querySelector("[data-download]")?.click(),
 };
 for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => neighbour(key);
 

@@ -20,8 +20,8 @@ from environments.scoring.convention import Convention
 from episodes.models import EnvironmentRevision, Rollout, RolloutMessage, Run
 from episodes.transfer.embedded_json import SCHEMA, embedded
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import ExportFormat, ExportLink
 from episodes.transfer.export_rows import DEFINING, PLAY_COLUMNS, ExportedStep, Recorded
+from episodes.transfer.formats import ExportFormat, ExportLink
 
 BATCH_MESSAGES = 200
 """Messages that one query reads."""

@@ -46,8 +46,8 @@ from episodes.transfer.conversations import (
     without_final_output,
 )
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import ExportFormat, ExportLink
 from episodes.transfer.export_rows import ExportedStep, Recorded
+from episodes.transfer.formats import ExportFormat, ExportLink
 from episodes.transfer.training_options import TrainingOptions
 from episodes.uploads.usage import USAGE_FIELDS
 

@@ -29,8 +29,8 @@ from episodes.transfer.chat_messages import (
 )
 from episodes.transfer.conversations import prompt_and_rest
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import ExportFormat, ExportLink
 from episodes.transfer.export_rows import Recorded
+from episodes.transfer.formats import ExportFormat, ExportLink
 from episodes.transfer.formats.messages import Line, reported_conversation
 
 BATCH_TASKS = 200

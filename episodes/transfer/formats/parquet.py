@@ -12,7 +12,7 @@ from environments.files.output import TakenFile
 from environments.scoring.returns import RETURNS
 from episodes.attempts.components import components_in
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.formats import ExportFormat, ExportLink
 
 GROUP_ROWS = 10_000
 MAX_GROUP_CHARACTERS = 8 * 1024 * 1024

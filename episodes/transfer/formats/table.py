@@ -17,8 +17,8 @@ from episodes.filtering.columns import further_columns
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import late_components
 from episodes.transfer.export_file import BATCH_EPISODES, ExportFile
-from episodes.transfer.export_format import ExportFormat, ExportLink
 from episodes.transfer.export_rows import EpisodeFacts
+from episodes.transfer.formats import ExportFormat, ExportLink
 from episodes.uploads.matching import rollouts_of_episodes
 from episodes.uploads.usage import USAGE_FIELDS
 

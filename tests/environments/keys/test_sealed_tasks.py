@@ -17,7 +17,7 @@ from environments.keys.keyring import ring
 from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, Split, Task
 from episodes.models import Episode
-from episodes.transfer.export_format import export_formats
+from episodes.transfer.formats import EXPORT_FORMATS
 from tests.environments.agents.ors.serving import events, fresh_id, in_database, serving
 from tests.environments.keys.canary import HIDDEN, SEALED, SHOWN
 from tests.rows import each
@@ -208,7 +208,7 @@ def every_address() -> tuple[list[str], list[str]]:
     """Return the addresses of pages and of the API, and those of agents."""
     pages = addresses(get_resolver("orsweb.urls").url_patterns)
     agents = addresses(get_resolver("orsweb.agent_urls").url_patterns)
-    queries = [f"/api/episodes/export?format={name}" for name in export_formats()]
+    queries = [f"/api/episodes/export?format={name}" for name in EXPORT_FORMATS]
     queries += [f"/api/tasks?environment=canary&split={split}" for split in ("train", "test")]
     return sorted({*pages, *queries} - DOCUMENTS), sorted(set(agents) - DOCUMENTS)
 
@@ -249,7 +249,7 @@ async def leaks_at(
     return HIDDEN in answer.text or SEALED in answer.text
 
 
-@each("format", export_formats())
+@each("format", EXPORT_FORMATS)
 async def test_an_export_of_a_curator_has_what_is_hidden(
     client: httpx.AsyncClient, curator: dict[str, str], format: str
 ) -> None:

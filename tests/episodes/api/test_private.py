@@ -24,7 +24,7 @@ from environments.keys.keyring import ring
 from environments.keys.stored_keys import make_key
 from environments.models import Environment
 from episodes.rollups.follower import catch_up
-from episodes.transfer.export_format import export_formats
+from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.urls.api import urlpatterns
 from tests.environments.agents.ors.conftest import db
 from tests.environments.agents.ors.serving import in_database, serving
@@ -78,7 +78,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
         "sort=return",
     ),
     "episodes/export": tuple(
-        f"format={one}{more}" for one in export_formats() for more in ("", "&environment={}")
+        f"format={one}{more}" for one in EXPORT_FORMATS for more in ("", "&environment={}")
     ),
     "environments": ("",),
     "tasks": ("", "environment={}", "environment={}&split={}-split"),

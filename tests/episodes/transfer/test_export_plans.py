@@ -15,7 +15,7 @@ from environments.curation.transfer.source import FORMATS as TASK_FORMATS
 from environments.models import Split, Task
 from episodes.models import Episode
 from episodes.search.index import index
-from episodes.transfer.export_format import export_formats
+from episodes.transfer.formats import EXPORT_FORMATS
 from tests.episodes.dashboard.test_page_plans import EXCEPTIONS as OF_PAGES
 from tests.episodes.ended import end_episode
 from tests.episodes.suites.test_pages import form
@@ -112,7 +112,7 @@ def test_no_statement_of_a_file_of_what_a_filter_finds_does(
             visit(client, f"/episodes/export?format=jsonl&{query}")
             if not query.startswith("ids"):
                 visit(client, f"/api/episodes/export?format=csv&{query}")
-        for format in export_formats():
+        for format in EXPORT_FORMATS:
             visit(client, f"/episodes/export?format={format}&environment=canaryenv")
         for query in OF_ROLLOUTS:
             visit(client, f"/rollouts/export?{query}")
@@ -132,7 +132,7 @@ def test_no_statement_of_a_file_of_what_a_filter_finds_does(
 def test_no_statement_of_a_file_of_everything_does(monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of("operator")
     with caught(monkeypatch) as statements:
-        for format in export_formats():
+        for format in EXPORT_FORMATS:
             visit(client, f"/episodes/export?format={format}")
             visit(client, f"/api/episodes/export?format={format}")
         visit(client, "/rollouts/export")
@@ -143,7 +143,7 @@ def test_no_statement_of_a_file_of_everything_does(monkeypatch: pytest.MonkeyPat
 
 def test_no_statement_of_the_commands_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with caught(monkeypatch) as statements:
-        for format in export_formats():
+        for format in EXPORT_FORMATS:
             export(
                 "export_episodes",
                 tmp_path,

@@ -16,8 +16,8 @@ from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
-from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import EpisodeExport
+from episodes.transfer.formats import EXPORT_FORMATS
 from tests.episodes.transfer.record import exported, make_rich_episodes, text_of
 from tests.filters import episode_filter
 from tests.people import client_of
@@ -145,4 +145,4 @@ def test_the_page_of_episodes_leads_to_every_format() -> None:
     page = client_of("operator").get("/episodes/").content.decode()
     names = re.findall(r'data-selected-format="(\w+)"', page)
     assert names == list(dict.fromkeys(re.findall(r'data-export-format="(\w+)"', page)))
-    assert names == list(export_formats())
+    assert names == list(EXPORT_FORMATS)

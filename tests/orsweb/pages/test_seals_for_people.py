@@ -30,7 +30,7 @@ from episodes.models import Episode, Play, Rollout, Run
 from episodes.recording.news import EPISODES, News, channel_for
 from episodes.rollups.follower import catch_up
 from episodes.search.index import index
-from episodes.transfer.export_format import export_formats
+from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.visibility import sight_of
 from orsweb.urls import urlpatterns
 from tests.episodes.ended import count_statistics, end_episode
@@ -73,12 +73,12 @@ MORE = [
     ),
     *(
         f"api/episodes/export?format={format}"
-        for format in export_formats()
+        for format in EXPORT_FORMATS
         if format not in ("parquet", "harbor")
     ),
     *(
         f"episodes/export?format={format}&ids={NUMBER}"
-        for format in export_formats()
+        for format in EXPORT_FORMATS
         if format not in ("parquet", "harbor")
     ),
     "api/tasks?environment=canaryenv&split=canarysplit",

@@ -13,7 +13,7 @@ others, `import_files.py` finds trajectories in files and directories.
 Source: RFC 0001 of Harbor, and the models of the package `harbor` 0.24.0.
 """
 
-from episodes.transfer.export_format import ExportFormat, ExportLink
+from episodes.transfer.formats import ExportFormat, ExportLink
 from episodes.transfer.formats.atif.job_archive import job_archive
 from episodes.transfer.formats.atif.trajectory_lines import trajectory_lines
 

@@ -3,6 +3,9 @@ as files that are generated while they are sent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
@@ -10,9 +13,10 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
+from environments.errors import OverQuota
 from environments.files.streaming import StreamedFile, download_of
 from environments.filtering.parameters import refuse_blanks
-from episodes.dashboard.guards import as_download, refused
+from episodes.dashboard.guards import refused
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode, Rollout
 from episodes.transfer.export_file import ExportFile
@@ -21,12 +25,26 @@ from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import blind_to
 
+View = Callable[[HttpRequest], HttpResponseBase]
 PLAIN = ("environment", "split", "run", "model", "ending", "player", "who")
 """Filters whose value is clear in the name of a file without the name of the filter."""
 
 
+def refuse_too_many_downloads(view: View) -> View:
+    @wraps(view)
+    def wrapped(request: HttpRequest) -> HttpResponseBase:
+        try:
+            return view(request)
+        except OverQuota as error:
+            page = refused(request, "Too many downloads", f"{error}.", status=429)
+            page["Retry-After"] = str(round(error.retry_seconds))
+            return page
+
+    return wrapped
+
+
 @require_safe
-@as_download
+@refuse_too_many_downloads
 def episode_export(request: HttpRequest) -> HttpResponseBase:
     """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises:
     BadFilter."""
@@ -53,7 +71,7 @@ def _name(export: EpisodeExport) -> str:
 
 
 @require_safe
-@as_download
+@refuse_too_many_downloads
 def rollout_export(request: HttpRequest) -> HttpResponseBase:
     """Return the conversations that a filter finds as messages for fine-tuning; `rollout` is the id
     of a single one. Raises: BadFilter."""

@@ -14,11 +14,11 @@ from environments.files.output import write_whole
 from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
-from episodes.management.commands.export_episodes import add_output
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
 from episodes.transfer.exporting import joined
 from episodes.transfer.formats.messages import rollout_lines
+from episodes.transfer.management.commands.export_episodes import add_output
 from episodes.transfer.training_options import TrainingOptions
 
 

@@ -13,8 +13,8 @@ from environments.files.streaming import Download
 from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, open_streams
 from episodes.api.base import ANY, ApiView
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import EpisodeExport, NothingToExport
+from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.training_options import CHOICES, HELP
 from episodes.visibility import blind_to
 
@@ -34,12 +34,12 @@ class ExportView(ApiView):
         "episodes",
         {
             (200, format.media_type.partition(";")[0]): OpenApiTypes.BINARY
-            for format in export_formats().values()
+            for format in EXPORT_FORMATS.values()
         },
         parameter(
             "format",
             "File format; `jsonl`, `atif` and `harbor` lose nothing and can be imported again",
-            enum=tuple(export_formats()),
+            enum=tuple(EXPORT_FORMATS),
         ),
         parameter("margin", "For `pairs`: minimum difference between the two returns", kind=float),
         parameter("min_return", "Minimum return of an ended episode", kind=float),

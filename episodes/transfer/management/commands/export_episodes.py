@@ -23,12 +23,12 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.transcript.hosted_prompts import HostedPrompts
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.export_format import export_formats
 from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
+from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
 
-_HINTS = [f"{format.name} ({format.links[0].hint})" for format in export_formats().values()]
+_HINTS = [f"{format.name} ({format.links[0].hint})" for format in EXPORT_FORMATS.values()]
 
 
 class Command(TerminalCommand):
@@ -37,7 +37,7 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--format",
-            choices=list(export_formats()),
+            choices=list(EXPORT_FORMATS),
             help="by default the extension of the output, or jsonl",
         )
         parser.add_argument(
@@ -63,7 +63,7 @@ class Command(TerminalCommand):
             values = filter_in(options, EpisodeFilter.parameters())
             filters = EpisodeFilter.parse(values, UNRESTRICTED)
             definition, margin = filters.overrides, options["margin"]
-            format = export_formats()[options["format"] or _format_of(output)]
+            format = EXPORT_FORMATS[options["format"] or _format_of(output)]
             export = EpisodeExport(
                 filters,
                 format,
@@ -135,11 +135,10 @@ def _format_of(output: str) -> str:
     if output == "-":
         return "jsonl"
     # pairs.jsonl before jsonl
-    formats = sorted(export_formats().values(), key=lambda format: -len(format.extension))
+    formats = sorted(EXPORT_FORMATS.values(), key=lambda format: -len(format.extension))
     for format in formats:
         if output.endswith(f".{format.extension}"):
             return format.name
     raise CommandError(
-        f"{output}: the extension does not name a format; add --format "
-        f"{'|'.join(export_formats())}."
+        f"{output}: the extension does not name a format; add --format {'|'.join(EXPORT_FORMATS)}."
     )
