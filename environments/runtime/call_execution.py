@@ -142,7 +142,7 @@ class ToolCalls:
             snapshot_row = episode.snapshot_row(step.index, outcome.snapshot)
             if snapshot_row is not None:
                 rows.append(snapshot_row)
-        if (note := episode.noted_row()) is not None:
+        if (note := episode.noted_row()) is not None:  # after the first call: when it became ready
             rows.insert(0, note)
         if outcome.finished:
             rows.append(episode.end("finished", now))

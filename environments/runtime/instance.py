@@ -221,11 +221,12 @@ class Instance:
         if self._is_finished:
             return refused_after_end(name)
         arrived_at = time.monotonic()
-        await self._queue.enter(tool)
+        await self._queue.enter(tool)  # calls of one tool run one after another
         waited_ms = (time.monotonic() - arrived_at) * 1000
         try:
             if self._is_finished:  # by a call that ran while this one waited
                 return refused_after_end(name, waited_ms=waited_ms)
+            # it overrides `_call_tool`, which calls the tools of the class
             has_own_dispatch = self._class.dispatches_itself and (
                 self._session_toolset is None or tool.toolset is not self._session_toolset
             )

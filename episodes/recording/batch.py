@@ -108,6 +108,34 @@ END_COLUMNS = (
 _NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
 
 
+def step_values(
+    row: StepTaken,
+    time: Callable[[float], Any],
+    text_or_blob: Callable[..., tuple[str, str | None]],
+) -> Values:
+    """Return the values of STEP_COLUMNS.
+
+    `text_or_blob` returns for a text, and its digest if that is known, what to store in the step,
+    and the key of the blob that holds it instead.
+    """
+    return (
+        row.episode,
+        row.index,
+        storable(row.tool, 200),
+        *text_or_blob(row.input_json, row.input_digest),
+        *text_or_blob(row.output_json or ""),
+        finite(row.reward),
+        row.finished,
+        row.status,
+        storable(row.error),
+        storable(row.reason, 40),
+        storable_id(row.task_id, TASK_ID_LENGTH),
+        time(row.started),
+        row.duration_ms,
+        row.waited_ms,
+    )
+
+
 class RecordBatch:
     """The rows of one transaction, collected by kind and written together."""
 
@@ -138,7 +166,7 @@ class RecordBatch:
         uploads: list[UploadChunk] = []
         for row in rows:
             if isinstance(row, StepTaken):
-                self._steps.append(_values_of_step(row, self._time, self._large))
+                self._steps.append(step_values(row, self._time, self._text_or_blob))
                 if (
                     row.output_json
                     and may_report(row.output_json)
@@ -175,7 +203,7 @@ class RecordBatch:
             ]
         if uploads:
             self._uploads = UploadBatch(
-                self._known_rollouts, self._writer, self._large, run_of_conversation
+                self._known_rollouts, self._writer, self._text_or_blob, run_of_conversation
             )
             self._uploads.prepare(uploads)
 
@@ -203,7 +231,7 @@ class RecordBatch:
         """Remember, after the commit, which blobs the database has."""
         self._known.blobs.update(self._blobs.by_key)
 
-    def _large(self, text: str, digest: bytes = b"") -> tuple[str, str | None]:
+    def _text_or_blob(self, text: str, digest: bytes = b"") -> tuple[str, str | None]:
         """Return the text to store in the step, and the key of the blob that holds it instead."""
         if len(text) <= MAX_INLINE_CHARACTERS:
             return text, None
@@ -295,35 +323,9 @@ def _counts_left(row: EpisodeEnded) -> bool | None:
 def step_of(row: StepTaken) -> Step:
     """Return the step as a query will return it once it is recorded, if its texts are stored in the
     row itself."""
-    values = _values_of_step(
+    values = step_values(
         row,
         time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
-        large=lambda text, _digest=b"": (text, None),
+        text_or_blob=lambda text, _digest=b"": (text, None),
     )
     return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, values)
-
-
-def _values_of_step(
-    row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]
-) -> Values:
-    """Return the values of STEP_COLUMNS.
-
-    `large` returns for a text, and its digest if that is known, what to store in the step, and the
-    key of the blob that holds it instead.
-    """
-    return (
-        row.episode,
-        row.index,
-        storable(row.tool, 200),
-        *large(row.input_json, row.input_digest),
-        *large(row.output_json or ""),
-        finite(row.reward),
-        row.finished,
-        row.status,
-        storable(row.error),
-        storable(row.reason, 40),
-        storable_id(row.task_id, TASK_ID_LENGTH),
-        time(row.started),
-        row.duration_ms,
-        row.waited_ms,
-    )

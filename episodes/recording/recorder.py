@@ -53,8 +53,8 @@ from episodes.recording.returning_episodes import (
 from episodes.recording.writer import (
     FIRST_WAIT_SECONDS,
     MAX_WAIT_SECONDS,
-    Call,
     Fence,
+    QueuedRows,
     RecordWriter,
     Rest,
     is_away,
@@ -76,7 +76,7 @@ class Recorder:
     between."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedRows | None] = SimpleQueue()
         self._writer = RecordWriter(self._queue, self._settle)
         self._live = Live()
         self._duties = LeaderDuties()
@@ -166,7 +166,7 @@ class Recorder:
             while True:
                 if call := self._queue.get_nowait():
                     calls.append(call)
-        return sum(len(call[0]) for call in calls)
+        return sum(len(call.rows) for call in calls)
 
     @property
     def rejected(self) -> int:
@@ -198,16 +198,16 @@ class Recorder:
         return next(self._numbers)
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        """Queue the rows of one call, which are committed together.
+        """Queue rows, which `RecordWriter.run` commits together.
 
-        `committed` is called afterwards, also when the rows had to be rejected.
+        `committed` is called afterwards on the loop, also when the rows had to be rejected.
         """
-        self._queue.put((rows, committed, time.monotonic()))
+        self._queue.put(QueuedRows(rows, committed, time.monotonic()))
 
     def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
         """Queue what a client uploaded. `committed` is called on the loop once it is durable or was
         rejected."""
-        self._queue.put(((upload,), committed, time.monotonic()))
+        self._queue.put(QueuedRows((upload,), committed, time.monotonic()))
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Return `function(*args)`, which reads what is recorded, called on a thread of its own."""
@@ -251,14 +251,14 @@ class Recorder:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _settle(self, calls: Sequence[Call]) -> None:
+    def _settle(self, calls: Sequence[QueuedRows]) -> None:
         """Tell the follower, the waiting calls and open pages that the batch is durable. Called on
         the writer's thread; the loop is woken once for all calls."""
         self._duties.wake()
-        if callbacks := [call[1] for call in calls if call[1]]:
+        if callbacks := [call.committed for call in calls if call.committed]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
-        self._live.tell(call[0] for call in calls)
+        self._live.tell(call.rows for call in calls)
 
 
 def _call_all(callbacks: list[Callable[[], None]]) -> None:

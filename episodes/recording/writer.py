@@ -39,11 +39,18 @@ from episodes.runs.change_counter import SHARED
 from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
-Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None, float]
-"""The rows of one call of the recorder, which stay together, the function to call once they are
-durable, and when it was called, as `time.monotonic` says."""
-
 Rest = Callable[[int, float], float]
+
+
+class QueuedRows(NamedTuple):
+    """Rows that the recorder got together, and that stay together."""
+
+    rows: Sequence[Row | UploadChunk]
+    committed: Callable[[], None] | None
+    """Called once they are durable, or rejected."""
+    since: float
+    """When it got them, as `time.monotonic` says."""
+
 
 MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
@@ -110,10 +117,10 @@ class Fence:
             return Entered(None if last is None else last.fetchall()[0][0], row[1])
 
 
-def _characters(call: Call | None) -> int:
+def _characters(queued: QueuedRows | None) -> int:
     """Return the size of inputs, outputs and snapshots."""
     size = 0
-    for row in call[0] if call else ():
+    for row in queued.rows if queued else ():
         if isinstance(row, StepTaken):
             size += len(row.input_json) + len(row.output_json or "")
         elif isinstance(row, SnapshotTaken):
@@ -121,9 +128,9 @@ def _characters(call: Call | None) -> int:
     return size
 
 
-def _upload_characters(call: Call | None) -> int:
-    """Return the size of an upload; 0 for other calls."""
-    row = call[0][0] if call and call[0] else None
+def _upload_characters(queued: QueuedRows | None) -> int:
+    """Return the size of an upload; 0 for other rows."""
+    row = queued.rows[0] if queued and queued.rows else None
     return row.characters if isinstance(row, UploadChunk) else 0
 
 
@@ -132,7 +139,7 @@ class RecordWriter(threading.Thread):
     database is away."""
 
     def __init__(
-        self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]
+        self, queue: SimpleQueue[QueuedRows | None], settle: Callable[[Sequence[QueuedRows]], None]
     ) -> None:
         """Prepare a writer that calls `settle` after each batch with its calls, in order."""
         super().__init__(name="recorder", daemon=True)
@@ -142,9 +149,9 @@ class RecordWriter(threading.Thread):
         """How long the thread rests after a transaction of so many calls that took so many
         seconds."""
         self.given_up = threading.Event()
-        self.in_hand: Sequence[Call] = ()
+        self.in_hand: Sequence[QueuedRows] = ()
         """The calls that are being written."""
-        self.postponed = deque[Call]()
+        self.postponed = deque[QueuedRows]()
         """Uploads that did not fit into the last transaction."""
         self.rejected = 0
         """Number of rows that the database refused because of their content."""
@@ -155,6 +162,7 @@ class RecordWriter(threading.Thread):
         self._writing = threading.Lock()
 
     def run(self) -> None:
+        """Write all that waits in one transaction, tell those who wait for it, and again."""
         is_open = True
         while is_open and not self.given_up.is_set():
             calls = self._gather()
@@ -167,7 +175,7 @@ class RecordWriter(threading.Thread):
             self._write(self.in_hand)
             spent = time.monotonic() - began
             if self.in_hand:
-                self.commits.count(len(self.in_hand), began, self.in_hand[0][2])
+                self.commits.count(len(self.in_hand), began, self.in_hand[0].since)
             if not self.given_up.is_set():
                 self._settle(self.in_hand)
                 rest = self.rest(len(self.in_hand), spent)
@@ -181,7 +189,7 @@ class RecordWriter(threading.Thread):
         """Return for how long the oldest call has waited that is being written; 0 if none is. For
         any thread."""
         calls = self.in_hand
-        return time.monotonic() - calls[0][2] if calls else 0.0
+        return time.monotonic() - calls[0].since if calls else 0.0
 
     @contextlib.contextmanager
     def forgetting(self, digests: Collection[str]) -> Iterator[None]:
@@ -191,10 +199,10 @@ class RecordWriter(threading.Thread):
             self._known.blobs.difference_update(digests)
             yield
 
-    def _gather(self) -> list[Call | None]:
+    def _gather(self) -> list[QueuedRows | None]:
         """Take all waiting calls, at least one, within the limits of a transaction. Uploads may
         have to wait."""
-        calls: list[Call | None] = [
+        calls: list[QueuedRows | None] = [
             self.postponed.popleft() if self.postponed else self._queue.get()
         ]
         size, upload_size = 0, _upload_characters(calls[0])
@@ -215,7 +223,7 @@ class RecordWriter(threading.Thread):
                     self.postponed.append(calls.pop())  # type: ignore[arg-type]  # an upload is not None
         return calls
 
-    def _write(self, calls: Sequence[Call]) -> None:
+    def _write(self, calls: Sequence[QueuedRows]) -> None:
         """Write until every row is committed or rejected."""
         try:
             self._commit(calls)
@@ -228,7 +236,7 @@ class RecordWriter(threading.Thread):
             elif calls:
                 self._write_alone(calls[0])
 
-    def _commit(self, calls: Sequence[Call]) -> None:
+    def _commit(self, calls: Sequence[QueuedRows]) -> None:
         """Write `calls` in one transaction. Raises: whatever stopped it; then none of them is
         written."""
         if not calls:
@@ -241,11 +249,11 @@ class RecordWriter(threading.Thread):
                 with transaction.atomic():
                     if self.fence is not None:
                         has_endings = any(
-                            isinstance(row, EpisodeEnded) for call in calls for row in call[0]
+                            isinstance(row, EpisodeEnded) for call in calls for row in call.rows
                         )
                         self._known.share(*self.fence.enter(has_endings=has_endings))
                     batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
-                    batch.add(row for call in calls for row in call[0])
+                    batch.add(row for call in calls for row in call.rows)
                     batch.write()
                 batch.remember()
         except Exception:
@@ -253,7 +261,7 @@ class RecordWriter(threading.Thread):
             self._known_rollouts.forget()
             raise
 
-    def _write_alone(self, call: Call) -> None:
+    def _write_alone(self, call: QueuedRows) -> None:
         """Try `call` once more, because it may have failed on a remembered id whose row is gone;
         then reject it."""
         try:
@@ -262,7 +270,7 @@ class RecordWriter(threading.Thread):
             if is_away(error):
                 self._wait_for_database([call], error)
                 return
-            rows = call[0]
+            rows = call.rows
             self.rejected += len(rows)
             for upload in (row for row in rows if isinstance(row, UploadChunk)):
                 upload.is_rejected = True
@@ -271,7 +279,7 @@ class RecordWriter(threading.Thread):
             # never the message: PostgreSQL's contains what the row holds
             log.error("record_rejected", episodes=episodes, rows=kinds, error=type(error).__name__)
 
-    def _wait_for_database(self, calls: Sequence[Call], error: Exception) -> None:
+    def _wait_for_database(self, calls: Sequence[QueuedRows], error: Exception) -> None:
         """Try `calls` until they are written or the writer is given up."""
         log.error(
             "record_away",

@@ -17,7 +17,7 @@ from environments.runtime.records import Row, RunInfo
 from episodes.models import Blob, Episode, Run, Step
 from episodes.recording import referenced_rows
 from episodes.recording.recorder import Recorder
-from episodes.recording.writer import Call, RecordWriter
+from episodes.recording.writer import QueuedRows, RecordWriter
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, record, run
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
 from tests.filters import select
@@ -364,7 +364,7 @@ def transactions(monkeypatch: pytest.MonkeyPatch, *calls: tuple[Row, ...]) -> li
         waiting.wait(DEADLINE_SECONDS)
         run_writer(self)
 
-    def commit_counted(self: RecordWriter, batch: Sequence[Call]) -> None:
+    def commit_counted(self: RecordWriter, batch: Sequence[QueuedRows]) -> None:
         sizes.append(len(batch))
         write_batch(self, batch)
 
