@@ -181,7 +181,7 @@ hostile: venv
 soak: venv
 	HOSTILE=long $(BIN)/python -m pytest tests/hostile/test_soak.py
 
-# A quarter of an hour; one row: make bench ROWS=plain. Some rows are measured by name only, see python -m benchmarks -h.
+# A quarter of an hour; one row: make bench ROWS=sdk. Some rows are measured by name only, see python -m benchmarks -h.
 ROWS ?=
 
 bench: venv

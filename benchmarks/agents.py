@@ -7,6 +7,7 @@ advantage.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from array import array
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +17,12 @@ from benchmarks.client import Answer, Script, Tally
 REQUESTS_PER_EPISODE = 11
 CALLS_PER_EPISODE = 5
 TASKS = 100
+
+
+def task_at(index: int) -> dict[str, object]:
+    """Return a task of `echo`."""
+    return {"id": index, "question": f"Say something {index} times."}
+
 
 Bodies = Callable[[bytes], bytes]
 """Returns the body of a call. Its argument is `true` for the last call of an episode, else `false`,
@@ -51,11 +58,18 @@ def naps(tool: str, seconds: float) -> Bodies:
     )
 
 
-def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterator[int]) -> Script:
+def play(
+    bodies: Bodies,
+    durations: array[float],
+    tally: Tally,
+    indexes: Iterator[int],
+    *,
+    by_content: bool = False,
+) -> Script:
     """Play episodes of five calls, one after another, while the load lasts. Times of calls are
     added to `durations`."""
     while tally.is_playing:
-        sid = yield from open_session(tally, next(indexes))
+        sid = yield from open_session(tally, next(indexes), by_content=by_content)
         for number in range(1, CALLS_PER_EPISODE + 1):
             last = b"true" if number == CALLS_PER_EPISODE else b"false"
             body = bodies(last)
@@ -97,14 +111,21 @@ def session_id(answer: bytes) -> bytes:
 
 
 def open_session(
-    tally: Tally, index: int, environment: bytes = b"echo"
+    tally: Tally, index: int, environment: bytes = b"echo", *, by_content: bool = False
 ) -> Generator[bytes, Answer, bytes]:
-    """Create a session of the task at `index`, ping it and read its prompt; return its id."""
+    """Create a session of the task at `index`, ping it and read its prompt; return its id.
+
+    With `by_content`, the task is named by what it contains, as the SDKs do with tasks that they
+    have listed.
+    """
     answer, _ = yield _CREATE_SESSION
     sid = session_id(answer)
     if not sid or b"event: end" not in answer:
         tally.fail(f"no session: {answer[:500]!r}")
-    body = b'{"split": "train", "index": %d, "env_name": "%s"}' % (index, environment)
+    task = b'"split": "train", "index": %d' % index
+    if by_content:
+        task = b'"task_spec": %s' % json.dumps(task_at(index)).encode()
+    body = b'{%s, "env_name": "%s"}' % (task, environment)
     yield post(b"/create", _PLAIN, sid, body)
     yield post_nothing(b"/ping", sid)
     yield prompt(environment, sid)

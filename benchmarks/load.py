@@ -37,6 +37,8 @@ class Load:
     agents: int = 32
     interval_seconds: float = 0.0
     """Time from one request of an agent to its next; 0: it sends the next at once."""
+    by_content: bool = False
+    """Whether agents name tasks by their content, not by split and index."""
     text_bytes: int = 100
     nap_every: int = 0
     """One in this many agents calls `nap_tool`, which takes `nap_seconds`; 0: no agent does."""
@@ -135,9 +137,9 @@ def _agents(load: Load, tally: Tally) -> list[Script]:
     echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
     indexes = itertools.cycle(range(TASKS))
     return [
-        play(nap, tally.naps, tally, indexes)
+        play(nap, tally.naps, tally, indexes, by_content=load.by_content)
         if load.nap_every and number % load.nap_every == 0
-        else play(echo, tally.calls, tally, indexes)
+        else play(echo, tally.calls, tally, indexes, by_content=load.by_content)
         for number in range(load.agents)
     ]
 

@@ -94,6 +94,14 @@ def slower(subject: Subject, usual: Subject, times: float) -> Target:
     )
 
 
+def costlier(subject: Subject, usual: Subject, times: float) -> Target:
+    def ratio(samples: Samples) -> float:
+        costs = samples[subject].cpu_ms_per_episode, samples[usual].cpu_ms_per_episode
+        return costs[0]["server"] / costs[1]["server"]
+
+    return Target(f"{subject}: CPU per episode by that of {usual}", ratio, times)
+
+
 def below(name: str, text: str, bound: float, unit: str = "ms") -> Target:
     return Target(
         f"ours: {text}", lambda samples: float(getattr(samples["ours"], name)), bound, unit
@@ -133,12 +141,14 @@ SCENARIOS = [
         ],
     ),
     Scenario(
-        "plain",
-        "32 agents, classes with plain code; ors built has a constructor of its own",
-        Load(),
+        "sdk",
+        "32 agents that name tasks by their content, as the SDKs do; classes with plain code, ors "
+        "built with a constructor of its own",
+        Load(by_content=True),
         [
             "reference, plain",
             "ours, plain",
+            "ours, plain, by index",
             "ours, ors plain",
             "ours, ors built",
             "ours, plain, PG",
@@ -146,15 +156,16 @@ SCENARIOS = [
             "ours, openreward",
         ],
         [
-            cheaper("ours, plain", 4, _PLAIN),
-            cheaper("ours, ors plain", 3.3, _PLAIN),
+            cheaper("ours, plain", 4.7, _PLAIN),
+            cheaper("ours, ors plain", 3.8, _PLAIN),
             cheaper("ours, ors built", 3.3, _PLAIN),
             cheaper("ours, openreward", 6, "openreward, plain"),
-            cheaper("ours, plain, PG", 3.6, _PLAIN),
-            cheaper("ours, plain, PG", 2.4, _PLAIN, with_database=True),
-            steady("ours, plain", 3),
+            cheaper("ours, plain, PG", 3.5, _PLAIN, with_database=True),
+            costlier("ours, plain", "ours, plain, by index", 1.05),
+            steady("ours, plain", 2.5),
             steady("ours, ors built", 3),
         ],
+        loads={"ours, plain, by index": Load()},
     ),
     Scenario("crowd", "512 agents", Load(agents=512), ["reference", "ours"], [faster("ours", 6)]),
     Scenario(

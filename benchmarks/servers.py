@@ -48,6 +48,7 @@ SUBJECTS: dict[Subject, Served] = {
     "ours, PostgreSQL": Served(on_postgresql=True),
     "ours, plain": Served("benchmarks.echo:PlainEcho"),
     "ours, plain, PG": Served("benchmarks.echo:PlainEcho", on_postgresql=True),
+    "ours, plain, by index": Served("benchmarks.echo:PlainEcho"),
     "ours, ors plain": Served("benchmarks.echo_ors:PlainEcho"),
     "ours, ors built": Served("benchmarks.echo_ors:BuiltEcho"),
     "ours, openreward": Served("benchmarks.echo_openreward:PlainEcho"),
