@@ -60,8 +60,8 @@ def _read(user: Any) -> Viewer:
         environments = environments.difference(of_person.values_list("pk", flat=True))
     sealed_splits = {split: environment for environment, split in rows if split}
     return Viewer(
-        environments,
-        sealed_splits,
+        hidden_environments=environments,
+        sealed_splits=sealed_splits,
         sees_open_studies=user.has_perm(MAKE_STUDIES),
         reads_hidden_fields=user.has_perm(SEE_HIDDEN),
     )

@@ -73,7 +73,7 @@ class EpisodeOrder:
 
     @classmethod
     def of(cls, sort: str, names: NamedRows) -> EpisodeOrder:
-        """Return the order that the parameter `sort` asks of a filter's episodes. Empty: the newest
+        """Return the order of a filter's episodes by the parameter `sort`; empty: the newest
         first."""
         name, is_descending = sort.removeprefix("-"), not sort or sort.startswith("-")
         if name == "return":
@@ -158,10 +158,8 @@ class Direction(NamedTuple):
 
     @classmethod
     def parse(cls, cursor: str, order: EpisodeOrder) -> Self:
-        """Return the direction of a cursor; from the start if it is empty. Raises: BadFilter if it
-        was not written for this order."""
-        if not cursor:
-            return cls(order)
+        """Return the direction of a cursor. Raises: BadFilter if it was not written for this
+        order."""
         try:
             raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             sign, segment, value, pk, is_backward = json.loads(raw)
@@ -261,7 +259,10 @@ def has_index(filters: EpisodeFilter) -> bool:
 
 
 def read(names: NamedRows, direction: Direction, size: int) -> KeySearch:
-    """Return up to `size` keys of a filter's episodes in the direction."""
+    """Return up to `size` keys of a filter's episodes in the direction.
+
+    One index gives those of a filter by one thing, such as an environment, by their ids (`_plain`).
+    """
     rows: QuerySet[Episode] = names.episodes()
     order, subjects = direction.order, subjects_of(names.filter)
     if order.is_counted:

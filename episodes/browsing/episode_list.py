@@ -138,7 +138,8 @@ class EpisodeListQuery:
         """
         names = NamedRows.of(self.filter)
         order = EpisodeOrder.of(self.sort, names)
-        direction, note = Direction.parse(self.after, order), ""
+        direction = Direction.parse(self.after, order) if self.after else Direction(order)
+        note = ""
         if self.filter.text is not None:
             note = search_note(self.filter.text, visible_episodes(self.filter.viewer))
         if names.unknown:

@@ -37,7 +37,7 @@ SESSION_ID_LENGTH = 512
 KEY_LABEL_LENGTH = 200
 TASK_ID_LENGTH = 300
 
-EPISODE_COLUMNS = (
+RECORDER_COLUMNS = (
     "id",
     "environment_id",
     "split_id",
@@ -212,7 +212,7 @@ class RecordBatch:
         writer = self._writer
         with writer.together():
             writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
-            writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
+            writer.insert(Episode, RECORDER_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
             writer.replace(SessionSnapshot, SNAPSHOT_COLUMNS, self._snapshots.values())

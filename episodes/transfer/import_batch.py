@@ -48,7 +48,7 @@ from episodes.transfer.episode_line import (
 )
 from episodes.transfer.export_rows import PLAY_COLUMNS
 from episodes.transfer.formats.atif.imported import ImportedEpisode
-from episodes.transfer.formats.jsonl import EPISODE_COLUMNS, ROLLOUT_COLUMNS
+from episodes.transfer.formats.jsonl import LINE_COLUMNS, ROLLOUT_COLUMNS
 from episodes.uploads.batch import MESSAGE_COLUMNS, RolloutKey, rollout_ids
 
 MAX_CACHED_IDS = 50_000
@@ -321,7 +321,7 @@ class ImportBatch:
         ]
         insert = self._writer.insert
         insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
-        insert(Episode, (*_REFERENCES, *_TIMES, "labels", *EPISODE_COLUMNS), rows)
+        insert(Episode, (*_REFERENCES, *_TIMES, "labels", *LINE_COLUMNS), rows)
         insert(Step, STEP_COLUMNS, steps)
         insert(RolloutMessage, MESSAGE_COLUMNS, messages)
         insert(Play, ("episode_id", *_PLAY_COLUMNS), plays)
@@ -346,7 +346,7 @@ class ImportBatch:
             self._blob(line.tools),
             *(self._time(getattr(line, name)) for name in _TIMES),
             line.labels,
-            *(getattr(line, name) for name in EPISODE_COLUMNS),
+            *(getattr(line, name) for name in LINE_COLUMNS),
         )
 
     def _step(self, episode: int, step: StepPart) -> Values:

@@ -25,7 +25,7 @@ from episodes.transfer.formats import ExportFormat, ExportLink
 
 BATCH_MESSAGES = 200
 """Messages that one query reads."""
-EPISODE_COLUMNS = (
+LINE_COLUMNS = (
     "task_index",
     "session_id",
     "user_agent",
@@ -141,9 +141,7 @@ class LineHeads:
         }
         split = None if facts.split is None else {"name": facts.split, "type": facts.split_type}
         head = {"orsweb": SCHEMA, "id": facts.id, "environment": environment, "split": split}
-        columns = {
-            name: _unsigned(getattr(facts, name)) for name in (*EPISODE_COLUMNS, "end_number")
-        }
+        columns = {name: _unsigned(getattr(facts, name)) for name in (*LINE_COLUMNS, "end_number")}
         if facts.revision is not None:
             columns["revision"] = self._revision(facts.revision)
         columns["run"] = None if facts.run is None else self._run(facts.run, episode)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from environments.scoring.convention import Convention
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.models import Episode, Note, Play
 from tests.episodes.transfer.record import forget_everything, import_text, lines_of, text_of
+from tests.filters import episode_filter
 from tests.stored import make_environment, make_episode
 
 pytestmark = pytest.mark.django_db
@@ -90,3 +92,5 @@ def test_a_continuation_keeps_its_return_in_every_format_as_in_lists() -> None:
     make_episode(**values, end_number=2)
     lines = [json.loads(line) for line in text_of("atif").splitlines()]
     assert [line["final_metrics"]["extra"]["reward"] for line in lines] == [0.7, 0.0]
+    rows = EpisodeListQuery(episode_filter()).result().rows
+    assert [(row.value, row.is_zero) for row in rows] == [(0.0, True), (0.7, False)]
