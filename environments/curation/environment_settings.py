@@ -26,8 +26,8 @@ class EnvironmentSetting:
     environment: int
 
     def plan(self) -> Plan:
-        title, *sentences = self.preview(self._row())
-        return Plan(title, 0, 0, sentences=tuple(sentences))
+        row = self._row()
+        return Plan(f"Change {row.name!r}", 0, 0, sentences=(self.sentence(row),))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = self._row()
@@ -44,10 +44,6 @@ class EnvironmentSetting:
         """Return the settings in force, by the names of the fields."""
         return {field.name: getattr(row, field.name) for field in fields(cls)[1:]}
 
-    def preview(self, row: Environment) -> tuple[str, ...]:
-        """Return a title of what `change` does, and sentences about it. Raises: ActionRefused."""
-        raise NotImplementedError
-
     def change(self, row: Environment) -> None:
         """Set the columns and save them. Raises: ActionRefused."""
         names = [field.name for field in fields(self)[1:]]
@@ -56,7 +52,7 @@ class EnvironmentSetting:
         row.save(update_fields=names)
 
     def sentence(self, row: Environment) -> str:
-        """Return what was done."""
+        """Return what holds once the change is made. Raises: ActionRefused."""
         raise NotImplementedError
 
     def _row(self) -> Environment:
@@ -76,16 +72,6 @@ class SetScoring(EnvironmentSetting):
     reward_high: float | None = None
     success_threshold: float | None = None
 
-    def preview(self, row: Environment) -> tuple[str, ...]:
-        self._set(row)
-        return (
-            f"Change how {row.name!r} is scored",
-            f"Returns are the {row.default_return} of the rewards, from {row.reward_low:,.15g} to "
-            f"{row.reward_high:,.15g}; more than {row.success_threshold:,.15g} is a success.",
-            "Figures are computed again from the recorded episodes; rewards and episodes stay as "
-            "they are.",
-        )
-
     def change(self, row: Environment) -> None:
         definition = row.definition
         self._set(row)
@@ -94,8 +80,13 @@ class SetScoring(EnvironmentSetting):
         row.save(update_fields=[*self.values_of(row), "counted"])
 
     def sentence(self, row: Environment) -> str:
+        self._set(row)
         how = "by its own definition" if is_overridden(row) else "as its class declares"
-        return f"{row.name!r} is scored {how}."
+        return (
+            f"{row.name!r} is scored {how}: returns are the {row.default_return} of the rewards, "
+            f"from {row.reward_low:,.15g} to {row.reward_high:,.15g}; more than "
+            f"{row.success_threshold:,.15g} is a success."
+        )
 
     def _set(self, row: Environment) -> None:
         """Set the columns in force of `row`. Raises: ActionRefused."""
@@ -126,14 +117,6 @@ class SetEnabled(EnvironmentSetting):
     disabled_reason: str = ""
     """Why the server disables it; empty if a person does."""
 
-    def preview(self, row: Environment) -> tuple[str, ...]:
-        if self.is_enabled:
-            return f"Enable {row.name!r}", "Agents can open sessions again."
-        return (
-            f"Disable {row.name!r}",
-            "Agents can't open new sessions. Running sessions continue.",
-        )
-
     def sentence(self, row: Environment) -> str:
         return f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}."
 
@@ -144,17 +127,6 @@ class SetBlind(EnvironmentSetting):
 
     kind = "blind"
     is_blind: bool
-
-    def preview(self, row: Environment) -> tuple[str, ...]:
-        how, when = (
-            ("blind", "only at the end of an episode")
-            if self.is_blind
-            else ("seeing rewards", "as they come, unless they choose to play blind")
-        )
-        return (
-            f"Let people play {row.name!r} {how}",
-            f"People who play it see rewards {when}. Running episodes continue as they started.",
-        )
 
     def sentence(self, row: Environment) -> str:
         how = (
@@ -178,15 +150,6 @@ class SetPrivacy(EnvironmentSetting):
             sorted(rows.values_list("pk", flat=True)) for rows in (row.members, row.member_groups)
         )
         return {"is_private": row.is_private, "members": members, "groups": groups}
-
-    def preview(self, row: Environment) -> tuple[str, ...]:
-        if self.is_private:
-            return (
-                f"Make {row.name!r} private",
-                "Only members, operators and API keys that name it can see it. Running sessions "
-                "continue.",
-            )
-        return f"Make {row.name!r} public", "Everybody who may see the pages can see it."
 
     def change(self, row: Environment) -> None:
         row.members.set(self.members)
