@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from typing import Literal
 
 from environments.display.parts import indented, read_json
@@ -24,9 +22,6 @@ MAX_WORDS = 300
 """Words of a line up to which they are compared, in quadratic time."""
 MIN_COMMON = 0.4
 """Share of words that two lines have in common for the others to be marked."""
-MAX_PAIRS = 2_500
-"""Pairs of a line before and a line after up to which each line is paired with the one most like
-it."""
 Kind = Literal["same", "gone", "new", "skip"]
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
@@ -94,51 +89,23 @@ def _lines_of(kind: Kind, texts: Sequence[str]) -> list[DiffLine]:
 def _mark_words(
     before: Sequence[str], after: Sequence[str]
 ) -> tuple[list[DiffLine], list[DiffLine]]:
-    """Return the lines that were replaced and those in their places, with the words that changed in
-    each pair."""
+    """Return the lines that were replaced and those in their places; if they are as many, with the
+    words that changed in each pair."""
     old, new = _lines_of("gone", before), _lines_of("new", after)
     ours = [_WORDS.findall(text) for text in before]
     theirs = [_WORDS.findall(text) for text in after]
-    for n, m in _pairs(ours, theirs):
-        if max(len(ours[n]), len(theirs[m])) > MAX_WORDS:
+    for n, (own, other) in enumerate(zip(ours, theirs, strict=False)):
+        if len(ours) != len(theirs) or max(len(own), len(other)) > MAX_WORDS:
             continue
-        matcher = difflib.SequenceMatcher(None, ours[n], theirs[m], autojunk=False)
+        matcher = difflib.SequenceMatcher(None, own, other, autojunk=False)
         if matcher.ratio() < MIN_COMMON:
             continue
         steps = matcher.get_opcodes()
-        parts = [("".join(ours[n][a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a]
+        parts = [("".join(own[a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a]
         old[n] = DiffLine("gone", before[n], tuple(parts))
-        parts = [("".join(theirs[m][c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c]
-        new[m] = DiffLine("new", after[m], tuple(parts))
+        parts = [("".join(other[c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c]
+        new[n] = DiffLine("new", after[n], tuple(parts))
     return old, new
-
-
-def _pairs(
-    ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]
-) -> Sequence[tuple[int, int]]:
-    """Return the indexes of the lines that became each other, in order: those that have the most
-    words in common."""
-    if len(ours) * len(theirs) > MAX_PAIRS:
-        return [(n, n) for n in range(len(ours))] if len(ours) == len(theirs) else []
-    weights = [_weigh(line) for line in theirs]
-    best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(theirs) + 1)
-    for n, line in enumerate(ours):
-        words, above = _weigh(line), best
-        best = above[:1]
-        for m, others in enumerate(weights):
-            likeness = 2 * (words & others).total() / max(1, words.total() + others.total())
-            best_pairs = (above[m][0] + likeness, (*above[m][1], (n, m))) if likeness else above[m]
-            best.append(max(best_pairs, above[m + 1], best[m], key=itemgetter(0)))
-    return best[-1][1]
-
-
-def _weigh(words: Sequence[str]) -> Counter[str]:
-    """Return the words of a line by weight: every line of JSON has quotation marks and blanks."""
-    weights = Counter[str]()
-    for word in words:
-        if not word.isspace():
-            weights[word] += 4 if word.isalnum() else 1
-    return weights
 
 
 def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:

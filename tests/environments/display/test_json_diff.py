@@ -33,25 +33,6 @@ def test_it_marks_the_words_that_changed() -> None:
     assert not any(line.words for line in diff('{"q": "one thing"}', '["else", 1]'))
 
 
-def test_it_marks_words_where_the_number_of_lines_changes() -> None:
-    before = {"q": "A pipe adds 27 litres.\nHow many are there?"}
-    after = {"q": "Read this first.\nA pipe adds 30 litres.\nHow many of them are there?\nThink."}
-    lines = diff(json.dumps(before), json.dumps(after))
-    changed = [
-        [text for text, is_changed in line.words if is_changed] for line in lines if line.words
-    ]
-    words = [text.strip() for line in changed for text in line]
-    assert {"27", "30", "of them"} <= set(words) and not {"A", "pipe", "How", "many"} & set(words)
-    assert not next(line for line in lines if "Read this" in line.text).words
-
-
-def test_many_replaced_lines_of_another_number_take_no_time() -> None:
-    before, after = (
-        "\n".join(f"line {n} of {what} " * 40 for n in range(900)) for what in ("old", "new")
-    )
-    assert not any(line.words for line in diff(before, after + "\nmore"))
-
-
 def test_how_json_is_written_is_no_difference() -> None:
     assert diff('{"a":1e3}', '{ "a" : 1000.0 }') == []
 
