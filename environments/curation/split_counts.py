@@ -12,7 +12,6 @@ from django.db.models import Count, Q
 from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.selection import MAX_FEW, Selection
 from environments.curation.task_filter import SERVED
-from environments.curation.task_states import is_in_state
 from environments.models import Split, Task
 from environments.tasks.successors import is_superseded
 from environments.tasks.task_places import places, places_of_tasks
@@ -54,42 +53,14 @@ def some_of(selection: Selection) -> int:
     return count
 
 
-_LEFT_OUT = {
-    "quarantined": ("that matches is quarantined", "that match are quarantined"),
-    "superseded": ("that matches is superseded", "that match are superseded"),
-    "removed": (
-        "that matches was removed from all splits",
-        "that match were removed from all splits",
-    ),
-    "pasted": ("that matches was pasted by a client", "that match were pasted by a client"),
-}
-
-
 def left_out(selection: Selection) -> list[str]:
-    """Return a sentence for each state in which tasks match the other filters of a selection of
-    served tasks.
-
-    A split serves the tasks at its places except those that it hides.
-    """
+    """Return a sentence if tasks match the other filters of a selection of served tasks, and are
+    not served."""
     if selection.state != SERVED or selection.ids:
         return []
-    everything = replace(selection, state="").condition()
-    if selection.is_served_by_split:
-        hidden_count = count_of(everything) - count_of(selection.condition())
-        counts = {"quarantined": hidden_count}
-    else:
-        counts = {
-            state: count_of(everything & is_in_state(state))
-            for state in ("quarantined", "superseded", "pasted")
-        }
-        counts["removed"] = (
-            count_of(everything) - count_of(selection.condition()) - sum(counts.values())
-        )
-    return [
-        f"{tasks(counts[state], *words)} and will be left alone."
-        for state, words in _LEFT_OUT.items()
-        if counts.get(state)
-    ]
+    others = count_of(replace(selection, state="").condition()) - count_of(selection.condition())
+    which = tasks(others, "that matches is not served", "that match are not served")
+    return [f"{which} and will be left alone."] if others else []
 
 
 def superseded_of(selection: Selection) -> Q:
