@@ -3,18 +3,15 @@ they are settled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan
+from environments.curation.action import Action, ActionOutcome, ActionRefused
 from environments.curation.actions.membership import CopyToSplit, RemoveFromSplit
 from environments.curation.actions.quarantine import Release
 from environments.curation.edit import Edit, last_revision
 from environments.curation.selection import Selection
-from environments.database.jobs import Progress, silent
 from environments.models import UNRESTRICTED, SplitEntry, SplitRemoval, SyncConflict, seen_at
 
 
@@ -35,50 +32,33 @@ def open_conflicts() -> QuerySet[SyncConflict]:
     return rows.select_related("split__environment", "former", "kept", "listed")
 
 
-@dataclass(frozen=True, slots=True)
-class TakeFromClass:
+def take_from_class(conflict: int, author: str) -> ActionOutcome:
     """Settle a conflict by what the class says: what people did to the task is taken back in favour
-    of it."""
-
-    conflict: int
-    reason: str = ""
-
-    def plan(self) -> Plan:
-        return self._action(_open(self.conflict)).plan()
-
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        row = _open(self.conflict)
-        outcome = self._action(row).apply(author, progress)
-        _settle(row, author)
-        return outcome
-
-    def _action(self, row: SyncConflict) -> Action:
-        task, reason = row.listed, self.reason or "what the class lists now"
-        if task is not None and task.state == "quarantined":
-            return Release(Selection(ids=(task.pk,), viewer=UNRESTRICTED), reason)
-        if row.decision == "edit" and row.kept is not None:
-            if task is None:
-                return RemoveFromSplit(
-                    Selection(ids=(row.kept.pk,), viewer=UNRESTRICTED), row.split_id, reason
-                )
-            return Edit(row.kept.pk, task.spec, last_revision(row.kept), reason)
-        tasks = Selection(ids=(task.pk if task else 0,), viewer=UNRESTRICTED)
-        return CopyToSplit(tasks, row.split_id, reason)
+    of it. Raises: ActionRefused."""
+    row = _open(conflict)
+    outcome = _change_to_class(row, "what the class lists now").apply(author)
+    _settle(row, author)
+    return outcome
 
 
-@dataclass(frozen=True, slots=True)
-class KeepDecision:
-    """Settle a conflict by what people did, which stays in force."""
+def _change_to_class(row: SyncConflict, reason: str) -> Action:
+    task = row.listed
+    if task is not None and task.state == "quarantined":
+        return Release(Selection(ids=(task.pk,), viewer=UNRESTRICTED), reason)
+    if row.decision == "edit" and row.kept is not None:
+        if task is None:
+            return RemoveFromSplit(
+                Selection(ids=(row.kept.pk,), viewer=UNRESTRICTED), row.split_id, reason
+            )
+        return Edit(row.kept.pk, task.spec, last_revision(row.kept), reason)
+    tasks = Selection(ids=(task.pk if task else 0,), viewer=UNRESTRICTED)
+    return CopyToSplit(tasks, row.split_id, reason)
 
-    conflict: int
 
-    def plan(self) -> Plan:
-        _open(self.conflict)
-        return Plan("Keep what people did", 1, 0)
-
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        _settle(_open(self.conflict), author)
-        return ActionOutcome("Kept what people did.", 0)
+def keep_decision(conflict: int, author: str) -> ActionOutcome:
+    """Settle a conflict by what people did, which stays in force. Raises: ActionRefused."""
+    _settle(_open(conflict), author)
+    return ActionOutcome("Kept what people did.", 0)
 
 
 def _open(conflict: int) -> SyncConflict:

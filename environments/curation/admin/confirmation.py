@@ -84,11 +84,11 @@ def confirmation(
     return TemplateResponse(request, page.template, variables, status=400 if trouble else 200)
 
 
-def applied(request: HttpRequest, action: Action) -> ActionOutcome | None:
-    """Apply an action that needs no confirmation and show its outcome. Returns it, or None if the
-    action was refused."""
+def applied(request: HttpRequest, change: Callable[[str], ActionOutcome]) -> ActionOutcome | None:
+    """Make a change that needs no confirmation, in the name of the person, and show its outcome.
+    Returns it, or None if the change was refused."""
     try:
-        outcome = action.apply(author_of(request))
+        outcome = change(author_of(request))
     except OrsError as refusal:
         messages.error(request, str(refusal))
         return None

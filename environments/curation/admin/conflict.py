@@ -3,6 +3,7 @@ changed or dropped."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -16,7 +17,7 @@ from django.urls import URLPattern, path, reverse
 from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
 from environments.curation.admin.confirmation import applied
-from environments.curation.conflicts import KeepDecision, TakeFromClass, open_conflicts
+from environments.curation.conflicts import keep_decision, open_conflicts, take_from_class
 from environments.display.json_diff import diff
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import SyncConflict
@@ -78,8 +79,8 @@ class ConflictAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if request.method == "POST":
             if "keep" not in request.POST:
-                applied(request, TakeFromClass(pk))
-            elif outcome := applied(request, KeepDecision(pk)):
+                applied(request, partial(take_from_class, pk))
+            elif outcome := applied(request, partial(keep_decision, pk)):
                 note(request.user.pk, row.split, outcome.sentence)
         return HttpResponseRedirect(reverse("admin:environments_syncconflict_changelist"))
 

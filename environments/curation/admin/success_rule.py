@@ -97,5 +97,5 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
 
 
 def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:
-    if outcome := applied(request, action):
+    if outcome := applied(request, action.apply):
         note(request.user.pk, environment, outcome.sentence)

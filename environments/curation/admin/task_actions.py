@@ -42,7 +42,7 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     is_applied = (
         _accept(request, task)
         if action == "accept"
-        else applied(request, _action(request, task)) is not None
+        else applied(request, _action(request, task).apply) is not None
     )
     if review and review.next and is_applied and action in ("accept", "quarantine"):
         return HttpResponseRedirect(review.next)
@@ -53,7 +53,7 @@ def _accept(request: HttpRequest, task: Task) -> bool:
     """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
     is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
     selection = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
-    if not is_tagged and applied(request, AddTags(selection, (ACCEPTED,))) is None:
+    if not is_tagged and applied(request, AddTags(selection, (ACCEPTED,)).apply) is None:
         return False
     if count := settle(task, author_of(request)):
         messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
