@@ -5,9 +5,8 @@ Providers and clients know neither documents within a schema nor dynamic referen
 drop branches to which a pointer may lead. Source: JSON Schema Core 2020-12, sections 8.2 and 9.2;
 2019-09, section 8.2.4.2.
 
-A part with an `$id` is a document of its own: references in it are to its parts. A dynamic or
-recursive reference is to the root's part of that name, if the root has one, and else to that of its
-own document.
+A part with an `$id` is a document of its own, which others name by that: references in it are to its
+parts. Dynamic and recursive references are read as plain ones.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urldefrag, urljoin
 
 from environments.errors import shorten
 from environments.schemas.schema_references import (
@@ -47,29 +45,24 @@ class _Document:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.problems: list[str] = []
         self.is_changed = False
-        self._root = root
-        self._bases: dict[int, str] = {}
+        self._root, self._root_document = root, References(root)
+        self._documents: dict[int, References] = {}
         """The document of each part, which is known by its identity."""
-        self._documents: dict[str, References] = {"": References(root)}
-        self._anchors: dict[tuple[str, str], Any] = {}
-        parts = [part for part, base in _parts(root) if self._is_new(part, base)]
+        self._named: dict[str, References] = {}
+        """Documents by their `$id`."""
+        parts: list[Mapping[str, Any]] = []
+        for part, document in _parts(root, self._root_document):
+            if id(part) not in self._documents:
+                parts.append(part)
+                self._documents[id(part)] = document
+                if isinstance(name := part.get("$id"), str):
+                    self._named.setdefault(name.removesuffix("#"), document)
+                self.is_changed |= part is not root and not part.keys().isdisjoint(_OF_A_DOCUMENT)
         self._targets = {id(part): self._targets_of(part) for part in parts}
         for part in parts:
             self._check_required(part)
         own = root.get("$defs")
         self._definitions: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
-
-    def _is_new(self, part: Mapping[str, Any], base: str) -> bool:
-        if id(part) in self._bases:
-            return False
-        self._bases[id(part)] = base
-        self._documents.setdefault(base, References(part))
-        for keyword in ("$anchor", "$dynamicAnchor", "$id"):
-            name = part.get(keyword)
-            if isinstance(name, str) and (keyword != "$id" or name.startswith("#")):
-                self._anchors.setdefault((base, name.removeprefix("#")), part)
-        self.is_changed |= part is not self._root and not part.keys().isdisjoint(_OF_A_DOCUMENT)
-        return True
 
     def _check_required(self, part: Mapping[str, Any]) -> None:
         if "required" in part and part["required"] != names_in(part["required"]):
@@ -90,7 +83,7 @@ class _Document:
         for keyword in [keyword for keyword in part if keyword in _REFERENCES]:
             reference = part[keyword]
             try:
-                target = self._target(keyword, reference, self._bases[id(part)])
+                target = self._target(reference, self._documents[id(part)])
                 targets.append((reference, target))
                 self.is_changed |= keyword != "$ref" or not self._is_portable(reference, target)
             except LookupError as error:
@@ -98,29 +91,15 @@ class _Document:
                 self.is_changed = True
         return targets
 
-    def _target(self, keyword: str, reference: Any, base: str) -> Any:
-        """Return the part at a reference in the document `base`. Raises: LookupError."""
+    def _target(self, reference: Any, document: References) -> Any:
+        """Return the part at a reference in a document. Raises: LookupError."""
         if not isinstance(reference, str):
             raise missing(reference)
-        try:
-            if reference.startswith("#"):
-                uri, fragment = base, reference[1:]
-            else:
-                uri, fragment = urldefrag(urljoin(base, reference))
-        except ValueError:
-            raise missing(reference) from None
-        root = self._bases[id(self._root)]
-        if uri not in self._documents:
+        name, _, fragment = reference.partition("#")
+        if name and name not in self._named:
             raise missing(reference)
-        if keyword == "$recursiveRef" and self._root.get("$recursiveAnchor") is True:
-            uri = root
-        if keyword == "$dynamicRef" and (root, fragment) in self._anchors:
-            uri = root
-        if (uri, fragment) in self._anchors:
-            target = self._anchors[uri, fragment]
-        else:
-            target = self._documents[uri].target(f"#{fragment}")
-        if not isinstance(target, bool) and id(target) not in self._bases:
+        target = (self._named[name] if name else document).target(f"#{fragment}")
+        if not isinstance(target, bool) and id(target) not in self._documents:
             raise missing(reference)
         return target
 
@@ -131,7 +110,7 @@ class _Document:
         if match[2] and not isinstance(self._root.get(match[2]), Mapping):
             return False
         try:
-            return self._documents[""].target(reference) is target
+            return self._root_document.target(reference) is target
         except LookupError:
             return False
 
@@ -215,20 +194,16 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _parts(root: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield all parts of a schema, each after the one around it and with the address of its
-    document."""
-    waiting: list[tuple[Any, str]] = [(root, "")]
+def _parts(root: Any, document: References) -> Iterator[tuple[Mapping[str, Any], References]]:
+    """Yield all parts of a schema, each after the one around it and with its document."""
+    waiting: list[tuple[Any, References]] = [(root, document)]
     while waiting:
-        part, base = waiting.pop()
+        part, document = waiting.pop()
         if isinstance(part, list):
-            waiting += [(each, base) for each in part]
+            waiting += [(each, document) for each in part]
         elif isinstance(part, Mapping):
-            identifier = part.get("$id")
-            if isinstance(identifier, str) and not identifier.startswith("#"):
-                try:
-                    base = urldefrag(urljoin(base, identifier)).url
-                except ValueError:
-                    base = identifier
-            yield part, base
-            waiting += [(each, base) for each in members_of(part)]
+            name = part.get("$id")
+            if part is not root and isinstance(name, str) and not name.startswith("#"):
+                document = References(part)
+            yield part, document
+            waiting += [(each, document) for each in members_of(part)]

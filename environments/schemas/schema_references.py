@@ -57,9 +57,10 @@ class References:
         names = (
             (part.get(keyword), part)
             for part in parts_of(self._root)
-            for keyword in ("$anchor", "$dynamicAnchor")
+            for keyword in ("$anchor", "$dynamicAnchor", "$id")
+            if keyword != "$id" or str(part.get(keyword)).startswith("#")
         )
-        return {name: part for name, part in names if isinstance(name, str)}
+        return {name.removeprefix("#"): part for name, part in names if isinstance(name, str)}
 
 
 def parts_of(schema: Any) -> Iterator[Mapping[str, Any]]:
