@@ -3,14 +3,13 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
-from environments.access.privacy import viewer_of
-from environments.filtering.parameters import BadFilter, any_text, chosen, given
+from environments.filtering.parameters import chosen, given
 from environments.models import Environment
 from environments.scoring.definition import (
     Definition,
@@ -20,7 +19,6 @@ from environments.scoring.definition import (
 )
 from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.conventions import parts_in_address
-from episodes.filtering.names import revision_ids, revisions, unknown
 
 
 def definition_context(
@@ -80,15 +78,3 @@ def return_in(request: HttpRequest, environment: Environment) -> Return:
     BadFilter."""
     definition = given(request.GET, "return", chosen(RETURNS))
     return definition or cast(Return, environment.default_return)
-
-
-def revision_in(request: HttpRequest) -> tuple[str, Sequence[int]]:
-    """Return the revision in the address, and the ids of its rows; empty without one. Raises:
-    BadFilter."""
-    name, viewer = given(request.GET, "revision", any_text) or "", viewer_of(request.user)
-    if not name:
-        return "", ()
-    if not (ids := revision_ids(name, viewer)):
-        sentence = unknown("revision", name, revisions(viewer))
-        raise BadFilter("revision", name, sentence.rstrip("."))
-    return name, ids

@@ -23,13 +23,14 @@ from environments.tasks.task_facts import task_names
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
-from episodes.dashboard.view_parameters import definitions_context, return_in, revision_in
+from episodes.dashboard.view_parameters import definitions_context, return_in
 from episodes.figures.comparison.run_comparison import paired
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import pooled_in
+from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import (
     SplitChoice,
     common_split,
@@ -119,20 +120,21 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request.user)
     curves = CurveQuery.parse(query, viewer)
     runs = _runs(curves.runs[:MAX_SERIES], query["runs"], viewer)
-    name, revisions = revision_in(request)
+    revision = RevisionChoice.parse(request.GET, viewer)
     splits, split = _splits(runs, curves.split_choice, viewer)
     filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
     curves = replace(curves, filter=of_one_split(filters, split))
-    pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revisions, split)
+    pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revision.ids, split)
     lines = task_lines([pair.task for pair in pairing.tasks], viewer)
     drawing = curve_charts(curves, MIN_BLOCKS)
+    of_part = query_string(**in_split(split), revision=revision.name)
     context = panel_of(request, drawing) | {
         "runs": runs,
         "picker_address": reverse("compare"),
         "pairing": pairing,
         "has_mixed_conventions": pairing.definition.convention is None,
-        "revision": name,
-        "of_part": "&" + query_string(**in_split(split), revision=name) if name or split else "",
+        "revision": revision.name,
+        "of_part": "&" + of_part if of_part else "",
         "splits": labelled(splits),
         "split": split,
         "are_together": curves.are_together,

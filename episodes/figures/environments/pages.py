@@ -34,7 +34,6 @@ from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import (
     definition_context,
     overrides_context,
-    revision_in,
 )
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.environments.client_examples import example_call, tools_of
@@ -43,6 +42,7 @@ from episodes.figures.environments.histogram import histogram
 from episodes.figures.environments.histogram_drawing import drawn_histogram
 from episodes.figures.environments.tool_figures import tool_figures
 from episodes.figures.players import in_environment
+from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.scopes import scope_of, scope_of_filter
 from episodes.figures.summary_cover import note_of_part
 from episodes.filtering.conditions import NamedRows
@@ -79,7 +79,7 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
     environment, viewer = environment_named(request, name, rows), viewer_of(request.user)
     definition = definition_of(environment, definition_in(request.GET))
-    revision, _ = revision_in(request)
+    revision = RevisionChoice.parse(request.GET, viewer).name
     filters = EpisodeFilter(
         environment=environment.name, revision=revision or None, player="others", viewer=viewer
     )

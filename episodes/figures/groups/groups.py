@@ -82,11 +82,39 @@ class GroupLine(NamedTuple):
     spread: Spread
 
 
+class GroupPlace(NamedTuple):
+    """Where the group of a task is among the groups of its step."""
+
+    number: int
+    """1 for the first; 0 if the task was not played."""
+    previous: int | None
+    """Task of the group before it."""
+    next: int | None
+
+
 class GroupLines(NamedTuple):
     lines: Sequence[GroupLine]
     """One for each task that was played, in their order."""
     missing: str
     """A sentence about older episodes that are not counted; empty if none are missing."""
+
+    @property
+    def with_spread(self) -> int:
+        """Number of groups that have two returns or more."""
+        return sum(line.spread.scored > 1 for line in self.lines)
+
+    @property
+    def flat(self) -> int:
+        """Number of those whose returns are all equal."""
+        return sum(line.spread.is_flat for line in self.lines)
+
+    def place_of(self, task: int) -> GroupPlace:
+        tasks = [line.task for line in self.lines]
+        if task not in tasks:
+            return GroupPlace(0, None, None)
+        at = tasks.index(task)
+        before, after = tasks[:at][-1:], tasks[at + 1 :][:1]
+        return GroupPlace(at + 1, next(iter(before), None), next(iter(after), None))
 
 
 def group_of(

@@ -3,7 +3,7 @@ of a step with the spread of their returns, the latest groups of all runs, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,20 +14,18 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
-from environments.filtering.parameters import BadFilter, WholeRange, definition_in, given, whole
+from environments.filtering.parameters import WholeRange, definition_in
 from environments.models import Task
-from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.view_parameters import (
     definitions_context,
     overrides_context,
-    revision_in,
 )
-from episodes.figures.groups.groups import group_of, groups_of
+from episodes.figures.groups.group_queries import GroupQuery, StepGroupsQuery
 from episodes.figures.groups.latest_groups import MAX_READ, latest_groups
-from episodes.figures.runs.run_lines import RunQuery
 from episodes.figures.spreads import EPSILON
 from episodes.figures.tasks.pages import frame, task_or_404
 from episodes.models import Run
@@ -37,34 +35,24 @@ MAX_GROUPS = 500
 
 @require_safe
 @never_cache
-@takes("step", *DEFINITION_PARAMETERS)
+@takes(*StepGroupsQuery.PARAMETERS)
 def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the groups of the training step `step`; without it, those of episodes that have no
     step. Groups of tasks that do not exist for the person are left out. Raises: BadFilter, Http404.
     """
     run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
-    overrides = definition_in(request.GET)
-    step = given(request.GET, "step", whole)
-    line = RunQuery(run, viewer, definition=overrides).result()
-    groups, missing = groups_of(run, step, line.definition)
-    with_spread = [group for group in groups if group.spread.scored > 1]
+    query = StepGroupsQuery.parse(request.GET, run, viewer)
+    line, of_step = query.result()
+    groups = of_step.lines[:MAX_GROUPS]
     visible = Task.objects.seen_by(viewer).select_related("environment")
-    tasks = visible.in_bulk([group.task for group in groups[:MAX_GROUPS]])
-    rows = _rows(
-        (group, tasks[group.task], run, step)
-        for group in groups[:MAX_GROUPS]
-        if group.task in tasks
-    )
+    tasks = visible.in_bulk([group.task for group in groups])
+    rows = [(group, tasks[group.task], run, query.step) for group in groups if group.task in tasks]
     context = {
         "run": run,
-        "step": step,
-        "environment": line.environment,
-        "groups": rows,
+        "step": query.step,
+        "of_step": of_step,
+        "groups": _rows(rows),
         "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
-        "total": len(groups),
-        "missing": missing,
-        "flat": sum(group.spread.is_flat for group in with_spread),
-        "with_spread": len(with_spread),
         **definitions_context(line.definition, line.overrides, line.environment),
     }
     return render(request, "episodes/run_groups.html", context)
@@ -76,18 +64,15 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
 def groups(request: HttpRequest) -> HttpResponse:
     """Return the latest groups of all runs. Raises: BadFilter."""
     overrides = definition_in(request.GET)
-    rows = _rows(
-        (group, group.task, group.run, group.run_step)
-        for group in latest_groups(viewer_of(request.user), overrides)
-    )
+    latest = latest_groups(viewer_of(request.user), overrides)
+    rows = _rows([(group, group.task, group.run, group.run_step) for group in latest])
     page = "groups_table" if "HX-Request" in request.headers and rows else "groups"
     context = {"groups": rows, "searched": MAX_READ, **overrides_context(overrides)}
     return render(request, f"episodes/{page}.html", context)
 
 
-def _rows(groups: Iterable[tuple[Any, Task, Run, int | None]]) -> list[dict[str, Any]]:
+def _rows(groups: Sequence[tuple[Any, Task, Run, int | None]]) -> list[dict[str, Any]]:
     """Return the lines of a table of groups, each of a task, a run and a training step."""
-    groups = list(groups)
     names = task_names([task.pk for _, task, _, _ in groups])
     return [
         {
@@ -105,38 +90,23 @@ def _rows(groups: Iterable[tuple[Any, Task, Run, int | None]]) -> list[dict[str,
 
 @require_safe
 @never_cache
-@takes("run", "step", "revision", *DEFINITION_PARAMETERS)
+@takes(*GroupQuery.PARAMETERS)
 def group(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of the group of a task in `run` (id) and `step` (training step; absent if the
     agent named none). Raises: BadFilter, Http404."""
     task = task_or_404(pk)
-    definition = definition_of(task.environment, definition_in(request.GET))
-    run_id = given(request.GET, "run", whole)
-    step = given(request.GET, "step", whole)
-    revision, revisions = revision_in(request)
-    if run_id is None:
-        raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
-    run = row_or_404(Run.objects.seen_by(viewer_of(request.user)), run_id)
-    groups, missing = groups_of(run, step, definition)
-    members = group_of(task, run, step, definition, revisions)
-    tasks = [group.task for group in groups]
-    at = tasks.index(task.pk) if task.pk in tasks else -1
+    query = GroupQuery.parse(request.GET, task, viewer_of(request.user))
+    members, of_step = query.result()
     context = {
-        **frame(task, definition),
-        "run": run,
-        "step": step,
+        **frame(task, query.definition),
+        "run": query.run,
+        "step": query.step,
         "group": members,
-        "revision": revision,
+        "revision": query.revision.name,
         "pooled": members.pooled,
         "epsilon": EPSILON,
-        "group_query": query_string(task=task.pk, run=run.name, step=step, revision=revision),
-        "place": {
-            "number": at + 1,
-            "previous": tasks[at - 1] if at > 0 else None,
-            "next": tasks[at + 1] if 0 <= at < len(tasks) - 1 else None,
-        },
-        "flat": sum(group.spread.is_flat for group in groups),
-        "groups": len(groups),
-        "missing": missing,
+        "group_query": query.to_query(),
+        "of_step": of_step,
+        "place": of_step.place_of(task.pk),
     }
     return render(request, "episodes/group.html", context)

@@ -7,7 +7,6 @@ episode runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -20,11 +19,10 @@ from environments.curation.task_filter import SERVED
 from environments.curation.task_states import with_states
 from environments.filtering.parameters import BadFilter, count_in, given
 from environments.keys.agent_key import CURATE, READ
-from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
+from environments.models import Environment, Split, SplitEntry, Task
 from environments.models.viewer import visible_tasks
-from environments.scoring.convention import Convention, Coverage
-from environments.scoring.task_buckets import interval
-from environments.scoring.task_statistics import coverage_of_row
+from environments.scoring.task_statistics import TaskResult
+from environments.tasks.task_facts import figures_by_task
 from environments.tasks.task_places import places
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page
@@ -46,34 +44,6 @@ _POOLED = RevisionSerializer(
     "counted together; "
     "empty if each has one alone",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStatisticsRow:
-    """A row of TaskStatistics with its interval."""
-
-    row: TaskStatistics
-    convention: str
-    """Code of the convention by which it was counted."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.row, name)
-
-    @property
-    def rate(self) -> float | None:
-        return self.row.rate if self.row.attempts else None
-
-    @property
-    def rate_low(self) -> float | None:
-        return interval(self.row.successes, self.row.attempts).low if self.row.attempts else None
-
-    @property
-    def rate_high(self) -> float | None:
-        return interval(self.row.successes, self.row.attempts).high if self.row.attempts else None
-
-    @property
-    def coverage(self) -> Coverage:
-        return coverage_of_row(self.row, Convention.from_code(self.convention))
 
 
 class TasksView(ApiView):
@@ -176,14 +146,12 @@ def _of_split(
 
 def _set_figures(tasks: Sequence[Task], reader: Reader) -> None:
     """Set `figures`: None without attempts, and for a key, which sees only its own episodes."""
-    rows = dict[int, TaskStatistics]()
+    results = dict[int, TaskResult]()
     if tasks and reader.key_label is None:
-        of_tasks = TaskStatistics.objects.filter(task__in=tasks, by="all")
-        rows = {row.task_id: row for row in of_tasks}
+        results = figures_by_task(task.pk for task in tasks)
     for task in tasks:
-        row = rows.get(task.pk)
-        figures = TaskStatisticsRow(row, task.environment.convention) if row else None
-        task.figures = figures  # type: ignore[attr-defined]
+        result = results.get(task.pk)
+        task.figures = result if result and result.coverage.rollouts else None  # type: ignore[attr-defined]
 
 
 def _set_states(tasks: Sequence[Task], reader: Reader) -> None:

@@ -26,13 +26,17 @@ class TaskFigures(s.Serializer[Any]):
     scored = s.IntegerField(help_text="Attempts that have a return")
     successes = s.IntegerField()
     rate = s.FloatField(
-        allow_null=True, help_text="Successes divided by attempts; null without attempts"
+        allow_null=True,
+        source="success",
+        help_text="Successes divided by attempts; null without attempts",
     )
-    rate_low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % Wilson interval")
-    rate_high = s.FloatField(allow_null=True)
-    return_mean = s.FloatField(allow_null=True)
-    return_low = s.FloatField(allow_null=True)
-    return_high = s.FloatField(allow_null=True)
+    rate_low = s.FloatField(
+        allow_null=True, source="success_low", help_text="Lower end of the 95 % Wilson interval"
+    )
+    rate_high = s.FloatField(allow_null=True, source="success_high")
+    return_mean = s.FloatField(allow_null=True, source="mean")
+    return_low = s.FloatField(allow_null=True, source="low")
+    return_high = s.FloatField(allow_null=True, source="high")
 
 
 class SuccessorSerializer(s.Serializer[Any]):

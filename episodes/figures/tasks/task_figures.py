@@ -1,25 +1,86 @@
-"""Figures of one task by any definition of return and success, counted from its newest episodes,
-for the task's page.
+"""TaskQuery: one task with its figures and a page of its episodes, as parameters ask for it.
 
-For the environment's own definition the recorder stores the figures of all attempts
-(TaskStatistics).
+By the environment's own definition the recorder stores the figures of all attempts
+(TaskStatistics). By any other, and for one revision, they are counted from the newest episodes.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from environments.models import Task
-from environments.scoring.definition import Definition
+from environments import conf
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import definition_in, given, whole
+from environments.models import Task, Viewer
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.scoring.task_buckets import Thresholds, bucket_of
-from environments.scoring.task_statistics import MAX_KEYS, Statistics, TaskResult
+from environments.scoring.task_statistics import MAX_KEYS, Statistics, TaskResult, statistics_of
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND, NO_ROLLOUTS
 from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
+from episodes.figures.revision_choice import RevisionChoice
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000
+EPISODES_PER_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEpisodes:
+    """One page of the episodes of a task, newest first."""
+
+    episodes: Sequence[Episode]
+    older: int | None
+    """Id before which the next page starts; None on the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQuery:
+    task: Task
+    """With its environment."""
+    viewer: Viewer
+    definition: Definition
+    revision: RevisionChoice
+    before: int | None
+    """Id of the last episode of the previous page; None for the first page."""
+
+    PARAMETERS: ClassVar = (*DEFINITION_PARAMETERS, "revision", "before")
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, str], task: Task, viewer: Viewer) -> Self:
+        """Return the query in an address. Raises: BadFilter."""
+        return cls(
+            task,
+            viewer,
+            definition_of(task.environment, definition_in(parameters)),
+            RevisionChoice.parse(parameters, viewer),
+            given(parameters, "before", whole),
+        )
+
+    def statistics(self) -> tuple[Statistics, int | None]:
+        """Return the statistics, and the number of episodes that were read if there may be older
+        ones; otherwise None."""
+        if self.revision.ids or self.definition != definition_of(self.task.environment):
+            return statistics_at(self.task, self.definition, conf.thresholds(), self.revision.ids)
+        return statistics_of(self.task, conf.thresholds()), None
+
+    def episodes(self) -> TaskEpisodes:
+        rows = Episode.objects.seen_by(self.viewer).filter(task=self.task)
+        if self.before is not None:
+            rows = rows.filter(pk__lt=self.before)
+        if self.revision.ids:
+            rows = rows.filter(revision__in=self.revision.ids)
+        rows = rows.select_related("environment", "split", "run", "play").order_by("-pk")
+        page = list(rows[: EPISODES_PER_PAGE + 1])
+        episodes, has_more = page[:EPISODES_PER_PAGE], len(page) > EPISODES_PER_PAGE
+        return TaskEpisodes(episodes, episodes[-1].pk if has_more else None)
+
+    def to_query(self) -> str:
+        """Return the query string of the Episodes page that lists the episodes."""
+        return query_string(task=self.task.pk, revision=self.revision.name)
 
 
 def statistics_at(
