@@ -2,7 +2,7 @@
 address.
 
 The addresses are those of the URL patterns, with what is sealed. Who has the permission finds all
-of it there.
+of it at a few of them.
 """
 
 from __future__ import annotations
@@ -106,6 +106,14 @@ OF_API = [
 ]
 PATHS = [path for path in (*ADDRESSES, *OF_API, *MORE) if not path.startswith("events/")]
 
+SHOWING = (
+    f"tasks/{NUMBER}/",
+    f"episodes/export?format=jsonl&ids={NUMBER}",
+    "rollouts/export",
+    "admin/environments/curationaction/",
+)
+"""Addresses at which people with the permission find all of it."""
+
 
 @pytest.fixture(autouse=True)
 def sealed() -> Split:
@@ -190,9 +198,9 @@ def test_no_address_shows_what_it_asks_or_what_was_said(reader: Client) -> None:
     assert words_on(reader, PATHS) == set()
 
 
-def test_who_may_see_hidden_fields_finds_all_of_it_at_the_same_addresses() -> None:
-    found = {one.partition(" ")[0] for one in words_on(client_of("curator"), PATHS)}
-    assert found == set(SECRET)
+def test_who_may_see_hidden_fields_finds_all_of_it_at_some_of_them() -> None:
+    found = {word.partition(" ")[0] for word in words_on(client_of("curator"), SHOWING)}
+    assert set(SHOWING) <= set(PATHS) and found == set(SECRET)
 
 
 OWN = [
