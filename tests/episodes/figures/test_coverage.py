@@ -25,7 +25,7 @@ from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import make_environment, make_run, make_split, make_step, make_task
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_follower")]
 
 CAUSES = {
     **{"finished": 1.0, "abandoned": 0.0, "expired": 0.75, "no_call": 0.0},
@@ -89,8 +89,8 @@ class Played(NamedTuple):
     environment: int
 
 
-@pytest.fixture
-def played(no_follower: None) -> Played:
+@pytest.fixture(scope="module")
+def played(committed_rows: None) -> Played:
     """Every kind of ending of every kind of player, in two environments, one of which has its own
     convention."""
     environments = [
