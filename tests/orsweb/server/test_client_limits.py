@@ -20,7 +20,7 @@ from tests.server import LiveServer
 CLIENT_TIMEOUT = 1.0
 HEAD = b"POST /echo/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PAGE = b"POST /accounts/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\nabc"
-MAX_CONNECTIONS = 6000
+MAX_CONNECTIONS = 1500
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +116,11 @@ def test_a_connection_that_waits_for_the_server_is_kept(server: LiveServer) -> N
         assert "waited" in answer.text
 
 
-def test_five_thousand_half_open_connections_are_gone_after_the_deadline(
+def test_a_thousand_half_open_connections_are_gone_after_the_deadline(
     server: LiveServer,
 ) -> None:
     with ExitStack() as opened:
-        for number in range(5000):
+        for number in range(1000):
             opened.enter_context(connect(server, HEAD if number % 2 else b""))
         eventually(lambda: connections_of(server) == 0)
         assert httpx.get(f"{server.url}/health", timeout=30).status_code == 200
