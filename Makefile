@@ -19,9 +19,9 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist load
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_cluster_runs.py conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
-  conformance/test_restart.py conformance/test_saved_sessions.py environments/cluster environments/database \
+  conformance/test_saved_sessions.py environments/cluster environments/database \
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
-  environments/admin/test_admin_plans.py environments/agents/ors/test_calls.py environments/agents/ors/test_sessions.py \
+  environments/admin/test_admin_plans.py \
   $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
   $(addprefix environments/curation/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/figures/, $(addprefix curves/test_, components.py conventions.py curve.py growing_curve.py) test_error_bounds.py) \
