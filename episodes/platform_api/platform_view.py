@@ -34,8 +34,7 @@ class PlatformView(ProtocolView):
     def refuse(self, error: Exception) -> Response:
         if isinstance(error, BadUpload):
             return failure(422, str(error))
-        header = self.authenticators[0].authenticate_header(self.http_request)
-        status, detail, headers = reply_to(error, self.allowed_methods, header)
+        status, detail, headers = reply_to(error, self.allowed_methods)
         return failure(status, detail, headers)
 
     def require_json(self) -> None:

@@ -13,15 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments import conf
-from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.peer_exchange import PeerConnections
 from environments.agents.http.response import JSON_HEADERS, Response
 from environments.agents.http.view import ProtocolView
 from environments.cluster.membership import Membership, Peer
-from environments.errors import KeyRefused
 from environments.hosts.http_connection import HttpError
 from environments.keys.agent_key import MONITOR, sent_key
-from environments.keys.authentication_error import authentication_error
 from environments.keys.keyring import ring
 from environments.service import ownership_or_none
 from environments.wire import value_json
@@ -39,7 +36,7 @@ class Ready(ProtocolView):
     """GET /ready: 200 if every check is met, or 503, with the checks for those who may read
     them."""
 
-    authenticators = ANYBODY
+    needs_key = False
     scopes = ()
 
     async def get(self) -> Response:
@@ -55,14 +52,11 @@ class Ready(ProtocolView):
         )
 
     def _may_read_checks(self) -> bool:
-        """Return whether the sender may read the checks. Raises: AuthenticationFailed or Forbidden
+        """Return whether the sender may read the checks. Raises: KeyRefused or Forbidden
         for a key that is not in force, or that may not."""
         meta = self.http_request.META
         if conf.has_keys() and sent_key(meta):
-            try:
-                self.key = ring.check(meta, self.http_request.client)
-            except KeyRefused as error:
-                raise authentication_error(error) from None
+            self.key = ring.check(meta, self.http_request.client)
             self.key.require(MONITOR)
             return True
         return not conf.has_keys()

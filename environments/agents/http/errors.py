@@ -125,12 +125,12 @@ class ErrorReply(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
-def respond(error: Exception, methods: list[str], auth_header: str = "") -> Response:
+def respond(error: Exception, methods: list[str]) -> Response:
     """Return the response to `error`; `methods` are the methods that the path accepts."""
-    return refusal(*reply_to(error, methods, auth_header))
+    return refusal(*reply_to(error, methods))
 
 
-def reply_to(error: Exception, methods: list[str], auth_header: str = "") -> ErrorReply:
+def reply_to(error: Exception, methods: list[str]) -> ErrorReply:
     """Return the status, text and headers of the response to `error`, as `respond` sends them."""
     if isinstance(error, Unprocessable):
         return ErrorReply(422, error.problems)
@@ -140,12 +140,14 @@ def reply_to(error: Exception, methods: list[str], auth_header: str = "") -> Err
         return ErrorReply(500, "Internal Server Error" if mode == "none" else text)
     if isinstance(error, errors.OverQuota):
         return ErrorReply(429, str(error), {"Retry-After": str(error.retry_seconds)})
+    if isinstance(error, errors.KeyRefused):
+        if error.wait_seconds:
+            return ErrorReply(429, str(error), {"Retry-After": str(error.wait_seconds)})
+        return ErrorReply(401, str(error), {"WWW-Authenticate": "X-API-Key"})
     if isinstance(error, errors.OrsError):
         return ErrorReply(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
         return ErrorReply(405, "Method Not Allowed", {"Allow": ", ".join(methods)})
-    if isinstance(error, exceptions.AuthenticationFailed):
-        return ErrorReply(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.UnsupportedMediaType):
         return ErrorReply(415, str(error.detail), {"Accept-Encoding": "identity"})
     if isinstance(error, exceptions.APIException):

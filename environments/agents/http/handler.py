@@ -21,15 +21,15 @@ import structlog
 from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
-from rest_framework.exceptions import APIException
 
 from environments import conf, security_log
-from environments.agents.http.authentication import key_of
 from environments.agents.http.errors import NUL_IS_NOWHERE
 from environments.agents.http.proxy_signs import proxy_header, refusal_of_proxied
 from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response, refusal
 from environments.agents.http.view import ProtocolView
+from environments.errors import KeyRefused
+from environments.keys.keyring import ring
 
 Answer = Callable[[HttpRequest], Awaitable[Response]]
 
@@ -72,8 +72,8 @@ class ProtocolHandler:
         if self.refuse_sender(request) is not None:
             return False
         try:
-            key_of(request, ProtocolView.authenticators)
-        except APIException:
+            ring.check(request.META, request.client)
+        except KeyRefused:
             return False
         return True
 

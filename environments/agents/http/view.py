@@ -1,8 +1,8 @@
 """The base class of the endpoints for agents, a DRF view with a cheap async dispatch.
 
-It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what
-DRF would construct for every request although no endpoint uses it: negotiation by Accept, parsers,
-renderers and throttles. docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it
+It uses DRF's method handlers and exceptions. It leaves out what DRF would construct for every
+request although no endpoint uses it: a request of its own, authenticators, negotiation by Accept,
+parsers, renderers and throttles. docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it
 works here.
 
 Divergences from the references: a server may have keys, and then refuses requests without one;
@@ -24,10 +24,8 @@ from rest_framework.exceptions import (
 from rest_framework.views import APIView
 
 from environments import conf, security_log
-from environments.agents.http.authentication import KeyAuthentication, key_of
 from environments.agents.http.errors import (
     NUL_IS_NOWHERE,
-    Unprocessable,
     is_malformed_json,
     malformed,
     mistyped,
@@ -44,6 +42,7 @@ from environments.errors import (
     UnknownEnvironment,
 )
 from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
+from environments.keys.keyring import ring
 from environments.runtime.service import SessionService
 from environments.service import get_record, open_service, service_or_none
 from environments.wire import json_problem, may_be_infinite, parsed_json
@@ -61,7 +60,8 @@ class ProtocolView(APIView):
     path names, or None.
     """
 
-    authenticators: ClassVar[tuple[Any, ...]] = (KeyAuthentication(),)
+    needs_key: ClassVar[bool] = True
+    """Whether requests need an API key, if the server has keys."""
     scopes: ClassVar[tuple[str, ...]] = (PLAY,)
     """Scopes of which the key must have one; empty: every key may send the request."""
     http_method_names = ["get", "post"]
@@ -88,10 +88,12 @@ class ProtocolView(APIView):
             if "%00" in http_request.query_string:
                 raise NotFound(NUL_IS_NOWHERE)
             self.service = service_or_none() or await open_service()
-            self.key = key = key_of(http_request, self.authenticators)
-            self.owner = http_request.owner = key.label
-            if key is not EVERYBODY:
-                key.require(*self.scopes)
+            key = EVERYBODY
+            if self.needs_key:
+                key = ring.check(http_request.META, http_request.client)
+            self.key, self.owner = key, key.label
+            http_request.owner = key.label
+            key.require(*self.scopes)
             usage = key.usage
             usage.requests_left -= 1
             if usage.requests_left < 0:
@@ -143,8 +145,7 @@ class ProtocolView(APIView):
                 address=conf.address_of(*request.client),
                 detail=str(error),
             )
-        auth_header = self.authenticators[0].authenticate_header(self.http_request)
-        return respond(error, self.allowed_methods, auth_header)
+        return respond(error, self.allowed_methods)
 
     # --- what requests say ------------------------------------------------------------------------
 
@@ -210,35 +211,34 @@ class ProtocolView(APIView):
             self.service.mask_key(sid, self.owner, sent_key(self.http_request.META))
         return sid
 
-    def read(self, model: type[Message]) -> Message | Unprocessable:
-        """Return the body as `model`, or the error about its fields, which the caller raises after
-        the session check. Raises: Unprocessable when the body is not JSON."""
+    def check_session(self) -> None:
+        """Raise what is wrong with the session that the request names; reported before what is
+        wrong with the fields of its body."""
+
+    def body(self, model: type[Message]) -> Message:
+        """Return the body as `model`. Raises: Unprocessable, and what `check_session` raises."""
         request = self.http_request
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if content_type != "application/json" and not content_type.endswith("+json"):
-            return malformed(
+            self.check_session()
+            raise malformed(
                 f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}"
             )
-        if not may_be_infinite(request.content):
-            try:
-                return model.model_validate_json(request.content)
-            except ValidationError as error:
-                if not is_malformed_json(error):
-                    return mistyped(error, model)
-        # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
         try:
+            if not may_be_infinite(request.content):
+                try:
+                    return model.model_validate_json(request.content)
+                except ValidationError as error:
+                    if not is_malformed_json(error):
+                        raise
+            # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
             return model.model_validate(parsed_json(request.content))
         except ValidationError as error:
-            return mistyped(error, model)
+            wrong_fields = mistyped(error, model)
         except (ValueError, RecursionError) as error:
             raise malformed(f"JSON decode error: {json_problem(error)}") from None
-
-    def body(self, model: type[Message]) -> Message:
-        """Return the body as `model`. Raises: Unprocessable."""
-        message = self.read(model)
-        if isinstance(message, Unprocessable):
-            raise message
-        return message
+        self.check_session()
+        raise wrong_fields
 
 
 def utf8(value: str, name: str) -> str:

@@ -26,13 +26,11 @@ class McpRefusal(OrsError):
         self.status, self.code, self.data = status, code, data
 
 
-def mcp_refusal_of(
-    error: Exception, methods: list[str], auth_header: str = ""
-) -> tuple[ErrorReply, int, Any]:
+def mcp_refusal_of(error: Exception, methods: list[str]) -> tuple[ErrorReply, int, Any]:
     """Return the response to `error`, its JSON-RPC code, and further data (or None)."""
     if isinstance(error, McpRefusal):
         return ErrorReply(error.status, str(error)), error.code, error.data
-    refusal = reply_to(error, methods, auth_header)
+    refusal = reply_to(error, methods)
     # MCP has one status for sessions that are over; clients then open another
     if isinstance(error, SessionDeleted):
         refusal = refusal._replace(status=404)

@@ -52,10 +52,7 @@ class McpView(ProtocolView):
         return await (await self._open_endpoint()).delete()
 
     def refuse(self, error: Exception) -> Response:
-        auth_header = self.authenticators[0].authenticate_header(self.http_request)
-        (status, detail, headers), code, data = mcp_refusal_of(
-            error, self.allowed_methods, auth_header
-        )
+        (status, detail, headers), code, data = mcp_refusal_of(error, self.allowed_methods)
         message_id = self.endpoint.message_id if self.endpoint else None
         body = error_json(message_id, code, detail, data)
         return Response(body, status=status, headers=JSON_HEADERS + header_pairs(headers))

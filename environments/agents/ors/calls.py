@@ -13,9 +13,8 @@ from __future__ import annotations
 from functools import partial
 
 from environments import wire
-from environments.agents.http.errors import Unprocessable
 from environments.agents.http.response import Response
-from environments.agents.http.view import Message, ProtocolView
+from environments.agents.http.view import ProtocolView
 from environments.agents.ors import sse
 from environments.cluster.passed_requests import REQUEST_META
 from environments.runtime.session_calls import MAX_TASK_ID_CHARACTERS, Call
@@ -32,15 +31,8 @@ class WatchedCall(ProtocolView):
     over_quota = "answer"
     is_of_session = True
 
-    def session_and_body(self, model: type[Message]) -> tuple[str, Message]:
-        """Return the id of the session, and the body as `model`. Raises: InvalidRequest, errors
-        about the session, and only then Unprocessable about the fields of the body."""
-        message = self.read(model)
-        sid = self.session_id()
-        if isinstance(message, Unprocessable):
-            self.service.check(sid, self.owner)
-            raise message
-        return sid, message
+    def check_session(self) -> None:
+        self.service.check(self.session_id(), self.owner)
 
     async def watch(self, sid: str, call: Call) -> Response:
         """Return the response to a request that reads `call`: one body if it is fast and short, or
@@ -61,7 +53,7 @@ class WatchedCall(ProtocolView):
 
 class CallTool(WatchedCall):
     async def post(self) -> Response:
-        sid, message = self.session_and_body(wire.ToolCall)
+        message, sid = self.body(wire.ToolCall), self.session_id()
         sent_id = self.http_request.META.get(REQUEST_META, "")
         call = await self.service.call(
             sid,
@@ -76,6 +68,6 @@ class CallTool(WatchedCall):
 
 class ScoreGroupView(WatchedCall):
     async def post(self) -> Response:
-        sid, message = self.session_and_body(wire.ScoreGroup)
+        message, sid = self.body(wire.ScoreGroup), self.session_id()
         call = await self.service.score_group(sid, self.owner, self.path_environment, message)
         return await self.watch(sid, call)

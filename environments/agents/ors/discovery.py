@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from environments import conf, wire
-from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import Response, json_response, text_response
 from environments.agents.http.view import ProtocolView
@@ -25,7 +24,7 @@ class Health(ProtocolView):
     """GET /health: the process answers. It needs no key, database or open service; `/ready` says
     more."""
 
-    authenticators = ANYBODY
+    needs_key = False
     over_quota = "answer"
 
     async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]

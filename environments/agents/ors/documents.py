@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 
-from environments.agents.http.authentication import ANYBODY
 from environments.agents.http.response import Response, text_response
 from environments.agents.http.view import ProtocolView
 
 
 class OpenApiDocument(ProtocolView):
-    authenticators = ANYBODY
+    needs_key = False
     over_quota = "answer"
 
     async def get(self) -> Response:
@@ -22,7 +21,7 @@ class OpenApiDocument(ProtocolView):
 
 
 class JsonSchemaDocument(ProtocolView):
-    authenticators = ANYBODY
+    needs_key = False
     over_quota = "answer"
 
     async def get(self) -> Response:

@@ -10,7 +10,6 @@ describe the run and are not passed to the environment.
 from __future__ import annotations
 
 from environments import wire
-from environments.agents.http.errors import Unprocessable
 from environments.agents.http.response import Response, json_response, text_response
 from environments.agents.http.secrets_and_run import (
     run_headers,
@@ -45,11 +44,11 @@ class Create(ProtocolView):
 
     over_quota = "wait"
 
+    def check_session(self) -> None:
+        self.session_id()
+
     async def post(self) -> Response:
-        message = self.read(wire.CreateSession)
-        sid = self.session_id()
-        if isinstance(message, Unprocessable):
-            raise message
+        message, sid = self.body(wire.CreateSession), self.session_id()
         request = await resolved(
             self._request(sid, message), self.service.tasks, self.key, self.service.registry
         )
