@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
-from django.urls import URLPattern
+from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 from django.utils.module_loading import import_string
 
 
@@ -59,10 +59,16 @@ class Feature:
     """What a feature adds. Modules are named by their dotted paths, because settings are read
     before models load."""
 
-    urls: str
-    """Module with the URL patterns of its pages, `pages`, and of its JSON, `api`."""
+    urls: str = ""
+    """Module with the URL patterns of its pages, `pages`, of its JSON, `api`, and of its
+    websockets, `sockets`; those that it has. Empty if there are none."""
+    agent_urls: str = ""
+    """Module with the URL patterns for agents, `urlpatterns`; empty if there are none."""
     permissions: Mapping[str, str] = field(default_factory=dict)
-    """Permission by the name of a page's URL; all other pages need SEE_PAGES."""
+    """Permission by the name of a page's URL; empty if the page needs none. All other pages need
+    SEE_PAGES."""
+    permissions_to_change: Mapping[str, str] = field(default_factory=dict)
+    """The same for requests that change something, where it is not that of the page."""
     menu: Sequence[MenuPage] = ()
     """Its pages in the left rail."""
     environment_pages: Sequence[PageLink] = ()
@@ -79,6 +85,9 @@ class Feature:
     episode_formats: str = ""
     """Sequence of the formats in which episodes can be downloaded, for menus (`ExportFormat` in
     `episodes/transfer/formats/`)."""
+    upkeep: str = ""
+    """Module whose functions `start` and `stop` are called when a server starts and stops; empty if
+    there is none."""
     quotation: str = ""
     """Function that returns a sentence if the feature quotes the tasks of a split
     (`curation/quotations.py`)."""
@@ -95,15 +104,26 @@ def named(field: str) -> list[Any]:
     return [member for path in paths if path for member in import_string(path)]
 
 
-def pages() -> list[URLPattern]:
-    """Return the patterns of the pages of all features, below the root of the site."""
-    return [pattern for feature in features() for pattern in _urls_of(feature).pages]
+def url_patterns(kind: Literal["pages", "api", "sockets"]) -> list[URLPattern | URLResolver]:
+    """Return the patterns of all features: those of the JSON are below /api/, all others below the
+    root of the site."""
+    modules = [import_module(feature.urls) for feature in features() if feature.urls]
+    return [pattern for module in modules for pattern in getattr(module, kind, ())]
 
 
-def api() -> list[URLPattern]:
-    """Return the patterns of the JSON of all features, below /api/."""
-    return [pattern for feature in features() for pattern in _urls_of(feature).api]
+def agent_url_patterns() -> list[URLPattern]:
+    modules = [import_module(feature.agent_urls) for feature in features() if feature.agent_urls]
+    return [pattern for module in modules for pattern in module.urlpatterns]
 
 
-def _urls_of(feature: Feature) -> Any:
-    return import_module(feature.urls)
+def upkeep() -> list[Any]:
+    """Return the modules that features name in `upkeep`."""
+    return [import_module(feature.upkeep) for feature in features() if feature.upkeep]
+
+
+def url_of_page(name: str, *args: object) -> str:
+    """Return the URL with this name; empty if the feature that has the page is left out."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return ""

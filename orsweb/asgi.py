@@ -38,6 +38,7 @@ from environments.agents.http.forwarding import Forwarding
 from environments.agents.http.handler import ProtocolHandler
 from environments.agents.http.request import HttpRequest
 from environments.cluster.passed_requests import FromPeers
+from environments.features import url_patterns
 from environments.service import open_service, ownership_or_none, service_or_none
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly
 from orsweb.operations.readiness import READINESS
@@ -144,16 +145,15 @@ async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 @cache
-def player_sockets() -> Any:
-    from episodes.people.urls import routes  # pages: loaded after the server listens
-
+def routed_sockets() -> Any:
+    routes = url_patterns("sockets")  # loads pages, so it is called after the server listens
     return LocalOperatorSockets(URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())]))
 
 
 async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Pass a websocket to the player. The first may have to load the pages, which would hold the
-    loop for too long."""
-    handler = await asyncio.to_thread(player_sockets)
+    """Pass a websocket to the feature that has its address. The first may have to load the pages,
+    which would hold the loop for too long."""
+    handler = await asyncio.to_thread(routed_sockets)
     await handler(scope, receive, send)
 
 
@@ -172,7 +172,7 @@ def load_pages() -> None:
     """Import the pages and their addresses, which no request of an agent needs; meanwhile one of a
     page waits."""
     reverse("overview")
-    player_sockets()
+    routed_sockets()
     # what was loaded stays for good, so the collector need not scan it again
     gc.collect()
     gc.freeze()

@@ -20,7 +20,6 @@ for feature in features():
 accounts.register(admin.site)
 
 pages: list[URLPattern | URLResolver] = [
-    path("play/", include("episodes.people.urls")),
     path("accounts/", include("orsweb.accounts.login")),
     path("operations/", operations, name="operations"),
     path("api/", include("episodes.urls.api")),

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.functional import Promise
 
 from environments.access.privacy import viewer_of
+from environments.features import url_of_page
 from environments.models import Environment, Task
 from environments.models.tasks import EnvironmentQuerySet
 from environments.tasks.unknown_environment import unknown_environment
@@ -136,6 +136,7 @@ def unless_task_blind(view: View) -> View:
 def refused_blind(request: HttpRequest, episode: int, reason: str = "") -> HttpResponse:
     """Return the page that says why the person who plays the episode blind cannot see it, or what
     `reason` is about."""
-    link = (reverse("player", args=[episode]), "Play on")
+    player = url_of_page("player", episode)
+    links = [(player, "Play on")] if player else []
     reason = reason or sentence(episode)
-    return refused(request, "Hidden until the episode ends", reason, [link], status=403)
+    return refused(request, "Hidden until the episode ends", reason, links, status=403)

@@ -18,6 +18,7 @@ from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.visible import visible_html
+from environments.features import url_of_page
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
@@ -287,8 +288,12 @@ def _allowed_actions(request: HttpRequest, episode: Episode) -> dict[str, bool]:
     """Return what the reader can do at a step, as template variables."""
     may_redact = may_open_admin(request.user) and request.user.has_perm("episodes.add_redaction")
     can_continue = episode.status == "ended" and episode.environment.is_hosted
+
+    def may_open(page: str, permission: str) -> bool:
+        return bool(url_of_page(page, episode.pk)) and request.user.has_perm(permission)
+
     return {
-        "may_note": request.user.has_perm(WRITE_NOTES),
-        "may_continue": can_continue and request.user.has_perm(PLAY),
+        "may_note": may_open("notes", WRITE_NOTES),
+        "may_continue": can_continue and may_open("continue", PLAY),
         "may_redact": may_redact,
     }

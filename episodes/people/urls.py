@@ -1,11 +1,10 @@
-"""Addresses of the player's pages below /play/, and the route of its socket for
-`orsweb/asgi.py`."""
+"""Addresses of the player's pages below /play/, and of its websocket."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.urls import path
+from django.urls import include, path
 
 from episodes.people import player_parts
 from episodes.people.chooser import chooser
@@ -29,9 +28,9 @@ from episodes.people.studies.participant import study_begin, study_home, study_n
 
 consumer: Any = PlayConsumer.as_asgi()
 
-routes = [path("ws/play/<id:pk>/", consumer)]
+sockets = [path("ws/play/<id:pk>/", consumer)]
 
-urlpatterns = [
+BELOW_PLAY = [
     path("", chooser, name="play"),
     path("notes/<id:pk>/", notes, name="notes"),
     path("flag/<id:pk>/", flag_task, name="flag"),
@@ -61,3 +60,5 @@ urlpatterns = [
     path("<id:pk>/steps/<id:index>.json", player_parts.step_json, name="play_step_json"),
     path("<id:pk>/steps/<id:index>/images/<int:number>", player_parts.image, name="play_image"),
 ]
+
+pages = [path("play/", include(BELOW_PLAY))]  # one pattern, which is tried for all other addresses

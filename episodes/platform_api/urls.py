@@ -1,4 +1,4 @@
-"""The paths under /v1/. `orsweb/agent_urls.py` includes them."""
+"""The paths under /v1/."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
-from environments import features
+from environments.features import url_patterns
 from episodes.api.base import unknown
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
@@ -27,7 +27,7 @@ urlpatterns = [
     path("rollouts/<id:pk>", RolloutView.as_view(), name="api-rollout"),
     path("rollouts/<id:pk>/messages", RolloutMessagesView.as_view(), name="api-rollout-messages"),
     *figures.api,
-    *features.api(),
+    *url_patterns("api"),
     path("keys/me", OwnKeyView.as_view(), name="api-own-key"),
     re_path(r"^(?P<rest>[\s\S]+)$", unknown),
 ]

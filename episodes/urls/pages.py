@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import path
 
-from environments import features
+from environments.features import url_patterns
 from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.events import events
@@ -51,5 +51,5 @@ urlpatterns = [
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("events/", events, name="events"),
     *figures.pages,
-    *features.pages(),
+    *url_patterns("pages"),
 ]

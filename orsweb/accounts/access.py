@@ -28,6 +28,7 @@ from environments import conf, security_log
 from environments.access.local_operator import local_operator
 from environments.access.permissions import refusal
 from environments.conf import has_keys
+from environments.features import url_of_page
 from orsweb.accounts.page_rules import missing
 from orsweb.server.exposure import is_loopback
 
@@ -132,9 +133,9 @@ class PagesNeedLoginMiddleware:
             if permission := missing(request):
                 raise PermissionDenied(refusal(request.user, permission))
             return self.get_response(request)
-        play = reverse("play")
+        play = url_of_page("play")
         is_guest = request.path.startswith(play) and "guest" in request.session
-        if is_guest or request.path.startswith(f"{play}invite/"):
+        if play and (is_guest or request.path.startswith(f"{play}invite/")):
             return self.get_response(request)
         # reload the page, or the login page would replace a part of it
         if request.headers.get("HX-Request"):

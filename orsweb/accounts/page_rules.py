@@ -14,42 +14,22 @@ from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
 from environments.access.permissions import (
-    FLAG_TASKS,
-    INVITE,
-    MAKE_STUDIES,
     OPEN_ADMIN,
-    PLAY,
     SAVE_VIEWS,
     SEE_OPERATIONS,
     SEE_PAGES,
-    WRITE_NOTES,
     may_open_admin,
     read_permissions,
 )
 from environments.features import features
 
 PERMISSIONS = {
-    **dict.fromkeys(
-        (
-            "play", "player", "play_again", "play_prompt", "play_prompt_image", "play_step", "play_step_json",
-            "play_image", "continue",
-        ),
-        PLAY,
-    ),
-    **dict.fromkeys(("invites", "revoke_invite"), INVITE),
-    **dict.fromkeys(("study_new", "study_links", "study_revoke", "study_exclude", "study_close"), MAKE_STUDIES),
-    **dict.fromkeys(("study_home", "study_begin", "study_next"), PLAY),
+    **dict.fromkeys(("login", "logout", "password", "password_changed"), ""),
     **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
-    "flag": FLAG_TASKS,
     "operations": SEE_OPERATIONS,
-}  # fmt: skip
-"""Permission by the name of the page's URL; all others need that of their feature, or SEE_PAGES."""
-CHANGES = {"notes": WRITE_NOTES}
-"""Permission for requests that change something, where it is not that of the page."""
-OPEN = frozenset(
-    ("login", "logout", "password", "password_changed", "invite", "study_return", "leave")
-)
-"""Pages for everybody who is logged in; those of guests check who they are."""
+}
+"""Permission by the name of the page's URL, empty if it needs none; all others need that of their
+feature, or SEE_PAGES."""
 VERBS = {
     "add": "add",
     "delete": "delete",
@@ -65,12 +45,10 @@ def permission_for(name: str, method: str = "GET") -> str:
     """Return the permission for the page of that URL; empty if it needs none."""
     if name.startswith("admin:"):
         return OPEN_ADMIN
-    if name in OPEN:
-        return ""
-    if name in CHANGES and method not in ("GET", "HEAD", "OPTIONS"):
-        return CHANGES[name]
-    own = (feature.permissions[name] for feature in features() if name in feature.permissions)
-    return next(own, PERMISSIONS.get(name, SEE_PAGES))
+    rules = [PERMISSIONS, *(feature.permissions for feature in features())]
+    if method not in ("GET", "HEAD", "OPTIONS"):
+        rules = [*(feature.permissions_to_change for feature in features()), *rules]
+    return next((permissions[name] for permissions in rules if name in permissions), SEE_PAGES)
 
 
 def may_open(user: Any, permission: str) -> bool:

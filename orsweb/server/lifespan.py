@@ -23,9 +23,9 @@ from django.utils import timezone
 from environments import conf
 from environments.access.local_operator import local_operator
 from environments.curation.work import finish_interrupted
+from environments.features import upkeep
 from environments.hosts import printer
 from environments.service import close_service, open_service
-from episodes.people import seen_tasks
 from orsweb.server import thread_stacks
 from orsweb.server.asgi_exchange import Receive, Send
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
@@ -75,7 +75,8 @@ async def _open() -> Lock:
         printer.mask_secrets(service.recent_secrets)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
-        seen_tasks.start()
+        for module in upkeep():
+            module.start()
     except BaseException:
         await asyncio.to_thread(lock.release)
         raise
@@ -107,7 +108,8 @@ async def _finish_late(start: datetime) -> None:
 async def _close(lock: Lock) -> bool:
     """Close the service and release the lock; return whether calls may be left that are not
     recorded."""
-    await asyncio.to_thread(seen_tasks.stop)
+    for module in upkeep():
+        await asyncio.to_thread(module.stop)
     try:
         return await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE) > 0
     except Exception:  # in any case, release the lock and end the process

@@ -10,10 +10,9 @@ from typing import Any
 
 from django import template
 from django.template.loader import render_to_string
-from django.urls import NoReverseMatch, reverse
 from django.utils.safestring import SafeString
 
-from environments.features import MenuPage, PageLink, features
+from environments.features import MenuPage, PageLink, features, url_of_page
 from orsweb.accounts.page_rules import may_open, permission_for
 
 register = template.Library()
@@ -39,7 +38,6 @@ RAIL = (
         is_wide_only=True,
     ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
-    MenuPage("play", "Play", "p", "M7 4l12 8-12 8z"),
     MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
     MenuPage(
         "admin:index",
@@ -110,7 +108,7 @@ def _keyboard_shortcuts(pages: tuple[MenuPage, ...]) -> SafeString:
 def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
     """Return the URL with this name; empty if there is no such page or the visitor may not open
     it."""
-    return _url(name, *args) if _may_open(context, name) else ""
+    return url_of_page(name, *args) if _may_open(context, name) else ""
 
 
 @register.simple_tag(takes_context=True)
@@ -130,7 +128,9 @@ def lists_of_features(context: dict[str, Any]) -> list[tuple[PageLink, str]]:
 def _links(
     context: dict[str, Any], links: list[PageLink], *args: object
 ) -> list[tuple[PageLink, str]]:
-    return [(link, _url(link.name, *args)) for link in links if _may_open(context, link.name)]
+    return [
+        (link, url_of_page(link.name, *args)) for link in links if _may_open(context, link.name)
+    ]
 
 
 def _open_pages(context: dict[str, Any]) -> tuple[MenuPage, ...]:
@@ -148,16 +148,9 @@ def _user(context: dict[str, Any]) -> Any:
     return None if context.get("is_bare") else getattr(context.get("request"), "user", None)
 
 
-def _url(name: str, *args: object) -> str:
-    try:
-        return reverse(name, args=args)
-    except NoReverseMatch:
-        return ""
-
-
 @cache
 def _page_url(name: str) -> str:
-    return _url(name)
+    return url_of_page(name)
 
 
 def _is_current(page: MenuPage, path: str) -> bool:

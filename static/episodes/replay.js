@@ -142,7 +142,7 @@ const KEYS = {
     folds.open = !folds.open;
     if (folds.open) folds.querySelector("input").focus();
   },
-  c: () => steps.total > 0 && location.assign(`${facts.continue}?step=${windows.current}`),
+  c: () => facts.continue && steps.total > 0 && location.assign(`${facts.continue}?step=${windows.current}`),
   m: () => steps.total > 0 && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
   d: () => page.querySelector("[data-download]")?.click(),

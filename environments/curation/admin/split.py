@@ -19,7 +19,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
+from environments.access.permissions import SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
 from environments.curation.action import Action, ActionOutcome
@@ -102,9 +102,6 @@ class SplitAdmin(ReadOnlyAdmin):
             "may_seal": request.user.has_perm("environments.change_split")
             and request.user.has_perm(SEE_HIDDEN),
             "seal": seal_of(row),
-            "may_make_studies": request.user.has_perm(MAKE_STUDIES)
-            and row.is_served
-            and bool(row.size),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
         }
 

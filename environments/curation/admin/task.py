@@ -13,7 +13,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import viewer_of
 from environments.admin.jobs import SERVER, job_url, job_view, jobs_shown_to
 from environments.curation.admin.bulk import (
@@ -34,6 +33,7 @@ from environments.curation.spec_fields import field_names
 from environments.curation.splits import existing_splits
 from environments.curation.task_filter import SERVED
 from environments.curation.task_search import OPERATORS, FieldTest
+from environments.features import url_of_page
 from environments.filtering.addresses import PARSED, refuse_doubles, refuse_others, takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Task
@@ -90,7 +90,6 @@ class TaskAdmin(TaskPage):
             "is_empty": not page.rows and not self.get_queryset(request).exists(),
             "bulks": offered(request, selection),
             "back": query(selection),
-            "may_make_studies": request.user.has_perm(MAKE_STUDIES),
             "may_import": request.user.has_perm("environments.add_task"),
             "running": [
                 (job, job_url(job.id)) for job in jobs_shown_to(request) if job.state == "running"
@@ -120,7 +119,7 @@ class TaskAdmin(TaskPage):
             refuse_others(request, ())
         if name == "export" and request.method == "POST":
             return export_redirect(request)
-        if name == "study" and request.method == "POST":
+        if name == "study" and request.method == "POST" and url_of_page("study_new"):
             return study_redirect(request)
         if name not in BULKS:
             raise Http404(f"There is no action {name!r}. Use one of {', '.join(BULKS)}.")
