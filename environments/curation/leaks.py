@@ -8,7 +8,6 @@ read; where that is too few, a sentence says so.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -259,11 +258,6 @@ def unread_sentence(count: int, others: Iterable[Split], most: int | None = None
         "not, because "
         f"that takes reading {total:,} tasks, and at most {most:,} are read here.{more}"
     )
-
-
-def mark_of(sentences: Collection[str]) -> str:
-    """Return what a form sends back to say that these warnings were shown; empty without any."""
-    return hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else ""
 
 
 def _read_contents(

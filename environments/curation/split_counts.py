@@ -11,10 +11,10 @@ from django.db.models import Count, Q
 
 from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.selection import MAX_FEW, Selection
-from environments.curation.task_filter import SERVED
 from environments.models import Split, Task
 from environments.tasks.successors import is_superseded
 from environments.tasks.task_places import places, places_of_tasks
+from environments.tasks.task_states import SERVED, is_in_state
 
 Shares = tuple[SplitShare, ...]
 

@@ -69,22 +69,16 @@ def content_digest(split: Split) -> str:
 MAX_CHARACTERS = 200
 
 
-def existing_splits() -> SplitQuerySet:
-    """Return all splits except deleted ones, including those that their class no longer
-    declares."""
-    return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
-
-
 def splits_to_fill() -> SplitQuerySet:
     """Return the splits that tasks can be put into: neither frozen nor generated."""
-    return existing_splits().filter(
+    return Split.objects.existing().filter(
         Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None
     )
 
 
 def find_split(split: int) -> Split:
     """Return the split of that id. Raises: ActionRefused."""
-    row = existing_splits().filter(pk=split).first()
+    row = Split.objects.existing().filter(pk=split).first()
     if row is None:
         raise ActionRefused("This split no longer exists. Choose another one.")
     return row
@@ -103,7 +97,7 @@ def free_name(environment: int, name: str) -> str:
             f"Split name {name!r} has a slash or a control character. Use letters, digits, spaces "
             "and other signs."
         )
-    if existing_splits().filter(environment=environment, name=name).exists():
+    if Split.objects.existing().filter(environment=environment, name=name).exists():
         raise ActionRefused(
             f"There is a split {name!r} already. Choose another name, or copy the "
             "tasks to that split."

@@ -12,7 +12,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from environments import conf
 from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import empty_term, field_tests, matches
-from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in, is_storable
 from environments.filtering.filters import Filters, choice, parameter
 from environments.filtering.parameters import BadFilter, unknown_name
@@ -20,6 +19,7 @@ from environments.models import Environment, Task, TaskFlag, TaskTag, Viewer
 from environments.models.viewer import visible_tasks
 from environments.scoring.task_buckets import BUCKETS, tasks_in
 from environments.tasks.task_places import places
+from environments.tasks.task_states import SERVED, STATES, is_in_state
 
 MAX_IDS = 10_000
 SOURCES = {
@@ -27,7 +27,6 @@ SOURCES = {
     "dropped": "dropped from the code",
 }
 """Labels of the values of `source`."""
-SERVED = "served"
 ANY_STATE = "any"
 STATE_CHOICES = (*STATES, "active", ANY_STATE)
 """Values of the parameter `state`; without it, a list means what is served."""

@@ -16,7 +16,6 @@ from environments.curation.edit import find_task, plan_succession, succeed
 from environments.curation.history_rows import object_of
 from environments.curation.labels import Change, changes_of
 from environments.curation.split_counts import shares_of, still_served, tasks
-from environments.curation.splits import existing_splits
 from environments.curation.undo_of_settings import inverse_of
 from environments.curation.undo_of_tasks import UndoWork
 from environments.curation.work import carry_out, change_of, recorded
@@ -245,7 +244,7 @@ def _claimed(environment: int | None, subject: _Revised) -> Iterator[dict[int, S
 
 
 def _named(environment: int | None, names: Collection[str]) -> Iterable[Split]:
-    return existing_splits().filter(environment=environment, name__in=names) if names else ()
+    return Split.objects.existing().filter(environment=environment, name__in=names) if names else ()
 
 
 def _frozen(environment: int | None, names: Collection[str]) -> list[str]:

@@ -15,7 +15,6 @@ from environments.curation.splits import (
     UnfreezeSplit,
     content_digest,
     edited_meanwhile,
-    existing_splits,
     find_split,
     follow_edits,
     seal_of,
@@ -104,6 +103,6 @@ class BringBackSplit:
         split = Split.objects.select_related("environment").filter(pk=self.split).first()
         if split is None or split.is_served or split.version != self.version:
             raise ActionRefused("Its name was given to another split since, or it is back already.")
-        if existing_splits().filter(environment=split.environment, name=split.name).exists():
+        if Split.objects.existing().filter(environment=split.environment, name=split.name).exists():
             raise ActionRefused(f"There is another split {split.name!r}.")
         return split

@@ -147,6 +147,11 @@ class SplitQuerySet(models.QuerySet["Split"]):
         and the figures."""
         return self.filter(visible_splits(viewer))
 
+    def existing(self) -> Self:
+        """Return all splits except deleted ones, including those that their class no longer
+        declares."""
+        return self.exclude(is_curated=True, is_served=False).select_related("environment")
+
 
 class Split(models.Model):
     """An ordered list of tasks under a name. `environments/tasks/split_change.py` alone changes its

@@ -15,10 +15,10 @@ from django.utils.safestring import SafeString
 
 from environments.access.permissions import SEE_INCIDENTS, may_open_admin
 from environments.access.privacy import viewer_of
-from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.parts import ToolPart
 from environments.models import TaskFlag
+from environments.tasks.flags import flags_of
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.attempts.rule import FAILURES
 from episodes.models import Episode, EpisodeComponent, Incident, Note

@@ -14,11 +14,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from environments.curation.action import ActionRefused
-from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
 from environments.filtering.addresses import takes
 from environments.models import Task, TaskFlag
+from environments.tasks.flags import FlagRefused, flag, flags_of
 from episodes.models import Episode
 from episodes.people.player_identity import PlayerSeat, seated
 from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
@@ -85,7 +84,7 @@ def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     context: dict[str, Any] = {"task": task, "episode": episode, "seat": seat}
     try:
         context["raised"] = flag(task, seat.author, note, episode.pk if episode else None)
-    except ActionRefused as error:
+    except FlagRefused as error:
         context |= {"problem": str(error), "note": note}
     if "HX-Request" in request.headers:
         return render(

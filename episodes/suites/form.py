@@ -12,7 +12,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
-from environments.curation.leaks import mark_of
 from environments.display.number_fields import NumberField, RowField
 from environments.display.numbers import digits_of
 from environments.filtering.addresses import takes
@@ -21,7 +20,7 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionOverrides, definition_of
 from environments.scoring.returns import RETURNS
 from episodes.models import Suite, SuiteMember, SuiteVersion
-from episodes.suites.leaks import leaks_of_members
+from episodes.suites.leaks import leaks_of_members, mark_of
 from episodes.suites.pages import version_or_404
 from episodes.suites.versions import (
     MAX_MEMBERS,

@@ -6,7 +6,8 @@ Called by the forms of suites and studies, which show it and publish only once s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from environments.curation.leaks import leaks_of_split, leaks_of_tasks, opposite_splits
@@ -43,3 +44,8 @@ def leaks_of_members(members: Sequence[NewMember]) -> list[str]:
                 tasks = "1 task is" if count == 1 else f"{count:,} tasks are"
                 sentences.append(f"{tasks} both in {first} and in {second}, and so count twice.")
     return sentences
+
+
+def mark_of(sentences: Collection[str]) -> str:
+    """Return what a form sends back to say that these warnings were shown; empty without any."""
+    return hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else ""

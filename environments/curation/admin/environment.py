@@ -23,12 +23,11 @@ from environments.curation.admin.environment_secrets import SecretForm, secrets_
 from environments.curation.admin.privacy import PrivacyForm
 from environments.curation.admin.success_rule import ScoringForm, act
 from environments.curation.environment_settings import is_overridden
-from environments.curation.splits import existing_splits
 from environments.display.card import plain, rendered
 from environments.display.parts import indented, read_json, tools
 from environments.display.schema_fields import fields_of
 from environments.keys.stored_keys import keys_naming
-from environments.models import Environment
+from environments.models import Environment, Split
 from environments.service import service_or_none
 
 
@@ -82,7 +81,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         service = service_or_none()
         hosted_class = service.registry.find(row.name) if service else None
         return {
-            "splits": list(existing_splits().filter(environment=row)),
+            "splits": list(Split.objects.existing().filter(environment=row)),
             "tools": tools(hosted_class.tools_json)
             if hosted_class and hosted_class.is_described
             else None,

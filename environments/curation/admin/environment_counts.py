@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
-from environments.curation.flags import flagged
 from environments.curation.selection import Count, Selection
-from environments.curation.task_filter import SERVED
-from environments.curation.task_states import is_in_state
 from environments.models import Environment, Task, TaskStatistics, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.convention import COUNTED_PARTS, Convention, Coverage
 from environments.scoring.task_buckets import BUCKETS, Bucket
 from environments.scoring.task_statistics import coverage_of_row
+from environments.tasks.flags import flagged
+from environments.tasks.task_states import SERVED, is_in_state
 
 MAX_TASKS = 100_000
 """The figures of an environment with at most so many tasks are exact; all together they take half a

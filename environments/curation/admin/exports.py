@@ -18,15 +18,14 @@ from django.utils.text import slugify
 
 from environments.curation.admin.bulk import chosen_tasks, selection_of
 from environments.curation.selection import Selection
-from environments.curation.splits import existing_splits
-from environments.curation.task_filter import SERVED
 from environments.curation.transfer.exporting import MEDIA_TYPES, exported
 from environments.curation.transfer.source import FORMATS
 from environments.errors import OrsError, OverQuota
 from environments.files.streaming import StreamedFile, download_of
 from environments.filtering.addresses import flag_asked
 from environments.filtering.parameters import BadFilter
-from environments.models import Environment
+from environments.models import Environment, Split
+from environments.tasks.task_states import SERVED
 
 MAX_COUNTED_TASKS = 100_000
 MAX_COUNT_SECONDS = 0.25
@@ -85,7 +84,7 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 
 def _name(selection: Selection) -> str:
     """Return the file's name without its ending, made of the filters."""
-    splits, environments = existing_splits(), Environment.objects.seen_by(selection.viewer)
+    splits, environments = Split.objects.existing(), Environment.objects.seen_by(selection.viewer)
     split = (
         splits.seen_by(selection.viewer).filter(pk=selection.split).first()
         if selection.split

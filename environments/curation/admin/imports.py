@@ -25,7 +25,7 @@ from environments.admin.base import author_of, note
 from environments.admin.jobs import from_its_server, job_url, this_server
 from environments.curation.admin import uploads
 from environments.curation.admin.uploads import Upload
-from environments.curation.splits import existing_splits, splits_to_fill
+from environments.curation.splits import splits_to_fill
 from environments.curation.transfer.importing import apply, dry_run
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
@@ -122,7 +122,7 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by
     `name` and `type`."""
     parameters = request.GET
-    splits = existing_splits().seen_by(viewer_of(request.user))
+    splits = Split.objects.existing().seen_by(viewer_of(request.user))
     number, environment = id_asked(request, "split"), id_asked(request, "environment")
     split = None if number is None else splits.filter(pk=number).first()
     if number is not None and split is None:
@@ -245,7 +245,11 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
             as_written=as_written,
             progress=progress,
         )
-        split = existing_splits().filter(environment=target.environment, name=target.name).first()
+        split = (
+            Split.objects.existing()
+            .filter(environment=target.environment, name=target.name)
+            .first()
+        )
         if split is not None:  # because tasks that are only added have no revision
             note(user, split, report.sentence)
         upload.discard()
@@ -259,7 +263,7 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
     """Return the target of an import; `kind` matters only for a new split. Raises: TransferError,
     FrozenSplit."""
-    splits = existing_splits().filter(environment=environment, name=name)
+    splits = Split.objects.existing().filter(environment=environment, name=name)
     is_there = "\0" not in name and splits.exists()
     return ImportTarget.of(environment, name, None if is_there else kind)
 

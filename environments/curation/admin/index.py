@@ -11,8 +11,7 @@ from django.http import HttpRequest
 from environments.access.privacy import viewer_of
 from environments.curation.admin.environment import marks_of, summary_of
 from environments.curation.admin.environment_counts import attention
-from environments.curation.splits import existing_splits
-from environments.models import Environment
+from environments.models import Environment, Split
 
 
 def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         return {**context, "environments": None}
     viewer = viewer_of(request.user)
     rows = Environment.objects.seen_by(viewer).prefetch_related(
-        Prefetch("splits", queryset=existing_splits())
+        Prefetch("splits", queryset=Split.objects.existing())
     )
     return {
         **context,

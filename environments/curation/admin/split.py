@@ -38,7 +38,6 @@ from environments.curation.splits import (
     FreezeSplit,
     SealSplit,
     UnfreezeSplit,
-    existing_splits,
     seal_of,
 )
 from environments.display.task_line import MAX_READ_CHARACTERS
@@ -85,7 +84,7 @@ class SplitAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
-        return existing_splits().seen_by(viewer_of(request.user))
+        return Split.objects.existing().seen_by(viewer_of(request.user))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_reviewed = flag_asked(request, "review")

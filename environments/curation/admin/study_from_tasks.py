@@ -13,11 +13,11 @@ from django.urls import reverse
 
 from environments.curation.admin.bulk import back_to_list, chosen_tasks
 from environments.curation.selection import Selection
-from environments.curation.task_filter import SERVED
 from environments.errors import OrsError
 from environments.models import Split
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import first_positions, places_of_tasks
+from environments.tasks.task_states import SERVED
 
 MAX_NUMBERED = 1_000
 """Tasks that are named by their numbers in a split; more have to be saved as a split first."""

@@ -30,13 +30,12 @@ from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page
 from environments.curation.admin.task_page import TaskPage
 from environments.curation.selection import Selection
 from environments.curation.spec_fields import field_names
-from environments.curation.splits import existing_splits
-from environments.curation.task_filter import SERVED
 from environments.curation.task_search import OPERATORS, FieldTest
 from environments.features import url_of_page
 from environments.filtering.addresses import PARSED, refuse_doubles, refuse_others, takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Task
+from environments.tasks.task_states import SERVED
 
 MAX_SPLITS_OFFERED = 200
 MAX_FIELDS_OFFERED = 50
@@ -169,7 +168,10 @@ def _with_field_test(values: dict[str, str]) -> dict[str, str]:
 def _split_of(selection: Selection, number: int) -> Split:
     """Return the split of the list. Raises: BadRequest."""
     splits = (
-        existing_splits().select_related("environment").seen_by(selection.viewer).filter(pk=number)
+        Split.objects.existing()
+        .select_related("environment")
+        .seen_by(selection.viewer)
+        .filter(pk=number)
     )
     if (split := splits.first()) is None or selection.environment not in (
         None,
@@ -198,7 +200,7 @@ def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split
         raise BadFilter(
             "environment", str(selection.environment), "there is no environment of that number"
         )
-    splits = existing_splits().seen_by(selection.viewer)
+    splits = Split.objects.existing().seen_by(selection.viewer)
     splits = splits.order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))

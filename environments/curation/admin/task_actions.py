@@ -15,7 +15,6 @@ from environments.admin.base import author_of
 from environments.curation.actions.tags import AddTags
 from environments.curation.admin.confirmation import Confirmation, applied, confirmation
 from environments.curation.admin.review_walk import review_of, task_url
-from environments.curation.flags import settle
 from environments.curation.selection import Selection
 from environments.curation.task_action import TASK_ACTIONS, ReasonForm, TaskAction
 from environments.curation.undo import UndoInTask
@@ -23,6 +22,7 @@ from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.models import Task, TaskRevision, TaskTag
 from environments.models.viewer import visible_tasks
+from environments.tasks.flags import settle
 
 Frame = Callable[[], dict[str, Any]]
 MAX_REASON_CHARACTERS = 2000

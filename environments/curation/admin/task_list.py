@@ -22,8 +22,7 @@ from environments.curation.actions.tags import tag_names
 from environments.curation.admin.sorted_selection import batch_of
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
-from environments.curation.task_filter import ANY_STATE, SERVED, SORTS
-from environments.curation.task_states import LABELS, with_states
+from environments.curation.task_filter import ANY_STATE, SORTS
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import (
     Environment,
@@ -41,6 +40,7 @@ from environments.service import task_line
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_facts import tags_of, task_names
 from environments.tasks.task_places import first_positions
+from environments.tasks.task_states import LABELS, SERVED, with_states
 
 PAGE_TASKS = 50
 MAX_FLAG_CHARACTERS = 300

@@ -19,13 +19,13 @@ from environments.admin.base import ReadOnlyAdmin
 from environments.curation.admin import task_actions, task_edit
 from environments.curation.admin.review_walk import review_of
 from environments.curation.admin.task_edit import tried
-from environments.curation.flags import flags_of
 from environments.database.storable import id_in
 from environments.display.parts import fields
 from environments.filtering.addresses import id_asked, takes
 from environments.models import Task
 from environments.models.viewer import visible_tasks
 from environments.service import task_line
+from environments.tasks.flags import flags_of
 from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of, versions_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from environments.curation.splits import existing_splits, free_name
+from environments.curation.splits import free_name
 from environments.database.storable import is_storable
 from environments.errors import nearest, shorten
 from environments.files.rows import TransferError
@@ -40,7 +40,7 @@ class ImportTarget:
                 f"The type {shorten(repr(type), _SHOWN_CHARACTERS)} is unknown; "
                 f"use {_listing(TYPES)}."
             )
-        splits = existing_splits().filter(environment=environment)
+        splits = Split.objects.existing().filter(environment=environment)
         split = splits.filter(name=name).first() if is_storable(name) else None
         if split is None:
             name = free_name(environment.pk, name)

@@ -10,7 +10,6 @@ from django.core.management.base import CommandError, CommandParser
 from environments import security_log
 from environments.command_line import filled
 from environments.curation.selection import Selection
-from environments.curation.splits import existing_splits
 from environments.curation.transfer.exporting import exported
 from environments.curation.transfer.source import FORMATS, format_of
 from environments.curation.transfer.target import environment_named
@@ -19,7 +18,7 @@ from environments.errors import OrsError, nearest
 from environments.files.output import write_whole
 from environments.files.rows import TransferError
 from environments.filtering.options import add_filter, filter_in
-from environments.models import UNRESTRICTED
+from environments.models import UNRESTRICTED, Split
 
 FILTERS = ("tag", "state", "source", "bucket", "search")
 
@@ -66,7 +65,7 @@ def _selection(options: dict[str, Any]) -> Selection:
     environment = environment_named(options["environment"])
     values = {"environment": str(environment.pk), **filter_in(options, FILTERS)}
     if name := options["split"]:
-        rows = existing_splits().filter(environment=environment)
+        rows = Split.objects.existing().filter(environment=environment)
         splits = dict(rows.values_list("name", "pk"))
         if name not in splits:
             names = ", ".join(map(repr, splits)) or "none"

@@ -8,9 +8,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from environments.curation.leaks import MAX_READ_ON_REQUEST, leaks_of_split
-from environments.curation.splits import FreezeSplit, existing_splits
+from environments.curation.splits import FreezeSplit
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.models import Split
 
 
 class Command(TerminalCommand):
@@ -25,9 +26,9 @@ class Command(TerminalCommand):
         parser.add_argument("split", help="name of the split, such as test")
 
     def handle(self, *args: Any, environment: str, split: str, **options: Any) -> None:
-        row = existing_splits().filter(environment__name=environment, name=split).first()
+        row = Split.objects.existing().filter(environment__name=environment, name=split).first()
         if row is None:
-            rows = existing_splits().order_by("environment", "name")
+            rows = Split.objects.existing().order_by("environment", "name")
             names = ", ".join(f"{other.environment.name} {other.name}" for other in rows)
             raise CommandError(
                 f"There is no split {split!r} of {environment!r}; there are: {names or 'none'}."

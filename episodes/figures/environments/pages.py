@@ -17,8 +17,6 @@ from django.views.decorators.http import require_safe
 
 from environments import conf
 from environments.access.privacy import viewer_of
-from environments.curation.splits import existing_splits
-from environments.curation.task_states import is_in_state
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
@@ -30,6 +28,7 @@ from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields
 from environments.tasks.split_indexes import served
 from environments.tasks.task_facts import task_names
+from environments.tasks.task_states import is_in_state
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import (
     definition_context,
@@ -75,7 +74,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 @takes(*DEFINITION_PARAMETERS, "revision")
 def environment_page(request: HttpRequest, name: str) -> HttpResponse:
     """Return the page of one environment. Raises: BadFilter, Http404."""
-    splits = existing_splits().order_by("position", "name")
+    splits = Split.objects.existing().order_by("position", "name")
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
     environment, viewer = environment_named(request, name, rows), viewer_of(request.user)
     definition = definition_of(environment, definition_in(request.GET))

@@ -15,8 +15,6 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.curation.task_filter import SERVED
-from environments.curation.task_states import with_states
 from environments.filtering.parameters import BadFilter, count_in, given
 from environments.keys.agent_key import CURATE, READ
 from environments.models import Environment, Split, SplitEntry, Task
@@ -24,6 +22,7 @@ from environments.models.viewer import visible_tasks
 from environments.scoring.task_statistics import TaskResult
 from environments.tasks.task_facts import figures_by_task
 from environments.tasks.task_places import places
+from environments.tasks.task_states import SERVED, with_states
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page
 from episodes.api.openapi import documented, parameter

@@ -10,12 +10,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.filtering.addresses import takes
 from environments.models import Task
 from environments.scoring.definition import Definition
 from environments.service import task_line
+from environments.tasks.flags import flags_of
 from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.view_parameters import definition_context

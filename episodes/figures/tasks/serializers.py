@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from environments.curation.task_states import STATES
+from environments.tasks.task_states import STATES
 from episodes.api.serializers import (
     CoverageSerializer,
     LinkField,

@@ -11,7 +11,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
-from environments.curation.leaks import mark_of
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from environments.errors import OrsError
@@ -29,6 +28,7 @@ from episodes.people.studies.making import (
     make_study,
     members_for_studies,
 )
+from episodes.suites.leaks import mark_of
 from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_suites
 
 MAX_TEXT_CHARACTERS = 20_000

@@ -20,10 +20,11 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.admin.strict_list import StrictChangeList
-from environments.curation.task_filter import SERVED, SORTS, STATE_CHOICES
+from environments.curation.task_filter import SORTS, STATE_CHOICES
 from environments.database import jobs
 from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision
+from environments.tasks.task_states import SERVED
 from tests.environments.curation.tasks import make_tasks
 from tests.orsweb.pages.test_private import ADDRESSES
 from tests.people import member

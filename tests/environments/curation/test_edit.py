@@ -12,9 +12,9 @@ from environments.curation.action import ActionRefused, InvalidSpec, OrsError, R
 from environments.curation.actions.quarantine import Quarantine, Release
 from environments.curation.actions.tags import AddTags
 from environments.curation.edit import Edit, last_revision
-from environments.curation.flags import flag
 from environments.curation.splits import freeze
 from environments.models import Environment, Task, TaskFlag, TaskRevision, TaskTag
+from environments.tasks.flags import flag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of

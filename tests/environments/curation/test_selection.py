@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from environments.curation import index_walk, selection
-from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.tasks.flags import flag, settle
 from tests.environments.curation.tasks import make_tasks
 from tests.filters import select
 from tests.rows import each

@@ -15,7 +15,6 @@ from environments.curation.splits import (
     FreezeSplit,
     UnfreezeSplit,
     content_digest,
-    existing_splits,
 )
 from environments.errors import InvalidSplit
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
@@ -161,7 +160,7 @@ def test_it_deletes_a_curated_split_and_keeps_its_tasks() -> None:
     DeleteSplit(split).apply(AUTHOR)
     with pytest.raises(InvalidSplit, match="Invalid split 'new'"):
         served(split)
-    assert not existing_splits().exists()
+    assert not Split.objects.existing().exists()
     assert not SplitEntry.objects.filter(until=None).exists()
     assert Task.objects.count() == 2 * SMALL_BATCH
     assert SecurityEvent.objects.get(kind="deleted").what == "split new of math"

@@ -27,7 +27,6 @@ from environments.curation.splits import (
     SealSplit,
     UnfreezeSplit,
     content_digest,
-    existing_splits,
     find_split,
     seal_of,
     to_seal,
@@ -38,6 +37,7 @@ from environments.models import (
     CurationAction,
     Environment,
     SecurityEvent,
+    Split,
     SplitRemoval,
     Task,
     TaskRevision,
@@ -184,7 +184,7 @@ def test_it_deletes_the_split_that_was_made_and_brings_back_one_that_was_deleted
     undo()
     assert served(saved) == [ids[0], ids[2]]
     undo(made)
-    assert not existing_splits().filter(pk=saved).exists()
+    assert not Split.objects.existing().filter(pk=saved).exists()
 
 
 def test_it_takes_back_an_undo() -> None:
@@ -218,7 +218,7 @@ def test_it_takes_back_an_edit_unless_it_was_edited_since() -> None:
 def test_it_takes_back_an_import_with_edits_labels_and_new_tasks(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     shelf.apply(shelf.lines({"w": "a"}, {"w": "b"}))
-    split, before = existing_splits().get(), served(existing_splits().get())
+    split, before = Split.objects.existing().get(), served(Split.objects.existing().get())
     row = Task.objects.get(pk=before[0])
     shelf.apply(
         shelf.lines({"_hash": row.content_hash, "w": "A"}, {"w": "b", "_tags": ["x"]}, {"w": "c"})

@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
-from environments.curation.flags import flag, flags_of, settle
 from environments.models import Task
+from environments.tasks.flags import flag, flags_of, settle
 from episodes.models import Episode, Guest, Invite, Note, Play
 from episodes.transcript.notes import add_note
 from tests.people import member

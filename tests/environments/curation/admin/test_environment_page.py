@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.curation.flags import flag
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
+from environments.tasks.flags import flag
 from tests.environments.curation.admin.people import person_who_may
 from tests.people import member
 from tests.rows import each

@@ -7,8 +7,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from environments.curation.flags import flag, flags_of
 from environments.models import Task
+from environments.tasks.flags import flag, flags_of
 from tests.environments.curation.admin.people import person_who_may
 from tests.stored import make_task
 

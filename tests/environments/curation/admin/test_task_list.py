@@ -12,8 +12,8 @@ from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
-from environments.curation.flags import flag
 from environments.models import Split, SplitEntry, Task, TaskTag
+from environments.tasks.flags import flag
 from tests.rows import each
 from tests.stored import NOW, make_split, make_statistics, make_task
 

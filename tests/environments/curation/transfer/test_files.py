@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from environments.curation.splits import existing_splits
 from environments.curation.transfer import parquet, parquet_process
 from environments.curation.transfer.source import FileSource
 from environments.files.rows import TransferError, Unreadable
+from environments.models import Split
 from environments.tasks.stored_spec import TOO_LONG
 from tests.environments.curation.transfer.files import Shelf, served
 from tests.rows import each
@@ -129,7 +129,7 @@ def test_a_damaged_parquet_file_is_reported_and_nothing_is_done(shelf: Shelf) ->
     path.write_bytes(content)
     with pytest.raises(Unreadable, match=r"a\.parquet is damaged after row \d+: "):
         shelf.apply(path)
-    assert not existing_splits().exists()
+    assert not Split.objects.existing().exists()
 
 
 def test_a_parquet_type_that_json_has_not_is_reported(shelf: Shelf) -> None:

@@ -15,7 +15,7 @@ from environments.curation.action import ActionRefused
 from environments.curation.actions.membership import SaveAsSplit
 from environments.curation.actions.quarantine import Quarantine
 from environments.curation.edit import Edit, last_revision
-from environments.curation.splits import DeleteSplit, existing_splits
+from environments.curation.splits import DeleteSplit
 from environments.curation.transfer import importing
 from environments.curation.transfer.importing import RefusedRows
 from environments.curation.transfer.source import FileSource
@@ -267,7 +267,7 @@ def test_refused_rows_refuse_all(shelf: Shelf) -> None:
         r"first is line 2: ",
     ):
         shelf.apply(shelf.lines(APPLE, "oops"))
-    assert not existing_splits().exists()
+    assert not Split.objects.existing().exists()
 
 
 def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
@@ -341,7 +341,7 @@ def end(done: int, total: int) -> None:
 def test_a_new_split_goes_with_an_import_that_is_stopped(shelf: Shelf) -> None:
     with pytest.raises(Stop):
         shelf.apply(shelf.lines(APPLE), progress=end)
-    assert not existing_splits().exists()
+    assert not Split.objects.existing().exists()
 
 
 def test_an_import_that_is_stopped_leaves_the_deleted_split_whose_name_it_wanted(

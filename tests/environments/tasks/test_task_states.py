@@ -11,11 +11,11 @@ from environments.curation.actions.quarantine import Quarantine
 from environments.curation.edit import Edit
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
-from environments.curation.task_states import STATES, with_states
 from environments.curation.transfer.exporting import exported
 from environments.curation.undo import UndoInTask
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Split, Task, TaskRevision, TaskStatistics
+from environments.tasks.task_states import STATES, with_states
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.filters import select
 from tests.stored import make_environment

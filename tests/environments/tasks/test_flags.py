@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from environments.curation.action import ActionRefused
-from environments.curation.flags import (
+from environments.models import TaskFlag
+from environments.tasks.flags import (
     MAX_CHARACTERS,
     MAX_TOGETHER,
+    FlagRefused,
     flag,
     flagged,
     flags_of,
     settle,
 )
-from environments.models import TaskFlag
 from tests.stored import make_task
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +75,7 @@ def test_a_flag_is_settled_once_and_only_from_its_own_task() -> None:
     [(" \n", "Say what is wrong"), ("x" * (MAX_CHARACTERS + 1), "2,001 characters; at most 2,000")],
 )
 def test_a_note_is_needed_and_bounded(note: str, told: str) -> None:
-    with pytest.raises(ActionRefused, match=told):
+    with pytest.raises(FlagRefused, match=told):
         flag(make_task(), "ada", note)
 
 
@@ -83,7 +83,7 @@ def test_all_notes_of_one_person_together_are_bounded() -> None:
     task = make_task()
     for number in range(MAX_TOGETHER // MAX_CHARACTERS - 1):
         flag(task, "ada", f"{number}" + "x" * (MAX_CHARACTERS - 2))
-    with pytest.raises(ActionRefused, match="once somebody has settled it"):
+    with pytest.raises(FlagRefused, match="once somebody has settled it"):
         flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(
             task, "ada", "b" * MAX_CHARACTERS
         )

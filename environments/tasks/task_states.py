@@ -14,7 +14,8 @@ from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, 
 from environments.models import Environment, SplitEntry, Task, seen_at
 from environments.tasks.successors import is_superseded
 
-STATES = ("served", "quarantined", "superseded", "removed", "pasted")
+SERVED = "served"
+STATES = (SERVED, "quarantined", "superseded", "removed", "pasted")
 """In the order in which pages offer them."""
 LABELS = {
     "served": "served",

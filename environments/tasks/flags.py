@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from environments.curation.action import ActionRefused
+from environments.errors import OrsError
 from environments.models import Task, TaskFlag
 
 MAX_CHARACTERS = 2_000
@@ -18,6 +18,10 @@ MAX_TOGETHER = 20_000
 """Longest text of one person's open flag of a task, in characters."""
 MAX_SHOWN = 100
 """Maximum number of flags that the page of a task shows."""
+
+
+class FlagRefused(OrsError):
+    """The report cannot be stored; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,13 @@ class Flags:
 def flag(task: Task, author: str, note: str, episode: int | None = None) -> TaskFlag:
     """Add `note` to the author's open flag of `task`, or create one. Returns the flag.
 
-    `episode`: number of the episode that showed the fault. Raises: ActionRefused.
+    `episode`: number of the episode that showed the fault. Raises: FlagRefused.
     """
     text = note.replace("\0", "").strip()
     if not text:
-        raise ActionRefused("Say what is wrong with the task.")
+        raise FlagRefused("Say what is wrong with the task.")
     if len(text) > MAX_CHARACTERS:
-        raise ActionRefused(
+        raise FlagRefused(
             f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it."
         )
     with transaction.atomic():
@@ -52,7 +56,7 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
             return row
         addition = text if episode in (None, row.episode) else f"Episode {episode}: {text}"
         if len(row.note) + len(addition) > MAX_TOGETHER:
-            raise ActionRefused(
+            raise FlagRefused(
                 f"Your text about this task has {len(row.note):,} characters, and at most "
                 f"{MAX_TOGETHER:,} fit. Write again once somebody has settled it."
             )
