@@ -43,12 +43,11 @@ UNITS = {
         ("environments", "catalog", "tasks scoring models"),
         ("environments", "access", "keys security_log"),
         ("environments", "curation", "admin management"),
-        ("episodes", "record", "models recording removal redaction visibility"),
+        ("episodes", "record", "models recording uploads removal redaction"),
         ("episodes", "figures", "attempts rollups figures runs"),
         ("episodes", "browsing", "filtering search transcript rendering dashboard api"),
-        ("episodes", "browsing", "admin management templatetags apps urls"),
+        ("episodes", "browsing", "visibility admin management templatetags apps urls"),
         ("episodes", "exports", "transfer"),
-        ("episodes", "conversations", "uploads platform_api"),
     )
     for package in packages.split()
 }

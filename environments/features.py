@@ -89,8 +89,8 @@ class Feature:
     """Module whose functions `start` and `stop` are called when a server starts and stops; empty if
     there is none."""
     quotation: str = ""
-    """Function that returns a sentence if the feature quotes the tasks of a split
-    (`curation/quotations.py`)."""
+    """Function that returns a sentence if the feature quotes the tasks of a split, else an empty
+    string."""
 
 
 @cache

@@ -15,11 +15,12 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import structlog
@@ -180,19 +181,25 @@ def ownership_or_none() -> Ownership | None:
 
 
 async def open_service(
-    *, recovers: bool = False, membership: Membership | None = None
+    *,
+    recovers: bool = False,
+    membership: Membership | None = None,
+    sandbox_secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> SessionService:
     """Return the service, opened by the first call; concurrent calls wait for that one.
 
     `recovers`: this process holds the database's lock, so episodes that a dead server left open are
     closed as interrupted. `membership`: it is one of several servers, each of which holds the lock.
+    `sandbox_secrets`: those with which hosted code finds the sandboxes of this machine.
 
     Raises: Unhostable with one sentence that says what to change.
     """
     global _parts, _opening
     if _parts is None:
         if _opening is None or (_opening.done() and _opening.exception()):
-            _opening = asyncio.get_running_loop().create_task(_open(recovers, membership))
+            _opening = asyncio.get_running_loop().create_task(
+                _open(recovers, membership, sandbox_secrets)
+            )
         _parts = await asyncio.shield(_opening)
     return _parts.service
 
@@ -230,7 +237,9 @@ async def close_service(timeout_seconds: float) -> int:
     return lost
 
 
-async def _open(recovers: bool, membership: Membership | None) -> _Parts:
+async def _open(
+    recovers: bool, membership: Membership | None, sandbox_secrets: Mapping[str, str]
+) -> _Parts:
     registry = load(conf.specifications(), conf.loading())
     record = import_string(settings.ORSWEB_RECORD)()
     faults = FaultReports(
@@ -283,7 +292,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     )
     if settings.ORSWEB_SECRETS_KEYS:
         opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
-    secrets = OperatorSecrets()
+    secrets = OperatorSecrets(sandbox_secrets)
     opened.give_secrets(secrets)
     await asyncio.to_thread(warn_of_unusable, registry.names)
     opened.open()

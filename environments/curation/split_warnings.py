@@ -4,11 +4,12 @@ cited them."""
 from __future__ import annotations
 
 from django.db.models import Q, QuerySet
+from django.utils.module_loading import import_string
 
 from environments.curation.action import Plan
 from environments.curation.history_rows import object_of
-from environments.curation.quotations import QUOTATIONS
 from environments.curation.splits import content_digest
+from environments.features import features
 from environments.models import CurationAction, SecurityEvent, Split, TaskStatistics
 from environments.tasks.task_places import places_of
 
@@ -41,9 +42,11 @@ def _quoted(split: Split) -> str:
     """Return where figures of the split may have been quoted; empty if nowhere."""
     if frozen := _last_freezing(split):
         return f"it was frozen on {frozen.created:%Y-%m-%d}, so somebody may have cited it"
-    for quotation in (*QUOTATIONS, _exported):
-        if sentence := quotation(split):
-            return sentence
+    for quotation in (feature.quotation for feature in features() if feature.quotation):
+        if sentence := import_string(quotation)(split):
+            return str(sentence)
+    if sentence := _exported(split):
+        return sentence
     first = list(places_of(split).order_by("position").values_list("task", flat=True)[:MAX_PLAYED])
     attempts = TaskStatistics.objects.filter(by="all", attempts__gt=0, task__in=first)
     return "leaderboards and curves have attempts at it" if attempts.exists() else ""

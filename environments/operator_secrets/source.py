@@ -14,7 +14,6 @@ from environments.database.worker_threads import Workers
 from environments.errors import nearest
 from environments.keys.agent_key import SECRETS
 from environments.keys.keyring import ring
-from environments.local_sandboxes.service import local_secrets
 from environments.operator_secrets.stored import stored_secrets
 
 FRESH_SECONDS = 0.5
@@ -67,24 +66,26 @@ def warn_of_unusable(environment_names: Iterable[str]) -> None:
 
 class OperatorSecrets:
     """Implements `environments.runtime.operator_secrets.SecretsSource`. For use from one event
-    loop."""
+    loop.
 
-    def __init__(self) -> None:
+    `of_sandboxes`: secrets that every session gets, with which code finds this machine's sandboxes.
+    """
+
+    def __init__(self, of_sandboxes: Mapping[str, str]) -> None:
+        self._of_sandboxes = of_sandboxes
         self._reader = Workers(1, "secrets")
         self._secrets: Mapping[str, Mapping[str, str]] = conf.environment_secrets()
         self._until = 0.0
 
     async def of(self, environment: str, owner: str) -> Mapping[str, str]:
-        """Return the secrets of an environment, by name, with which sessions of `owner` may play.
-
-        Sandboxes of this machine add a key.
-        """
+        """Return the secrets of an environment, by name, with which sessions of `owner` may
+        play."""
         if time.monotonic() >= self._until:
             # while the database is away, those read last are used
             with suppress(DatabaseError, InterfaceError):
                 self._secrets = await self._reader.run(secrets_of_operator)
             self._until = time.monotonic() + FRESH_SECONDS
-        secrets = dict(local_secrets())
+        secrets = dict(self._of_sandboxes)
         if environment in self._secrets and may_use(owner):
             secrets |= self._secrets[environment]
         return secrets

@@ -25,6 +25,7 @@ from environments.access.local_operator import local_operator
 from environments.curation.work import finish_interrupted
 from environments.features import upkeep
 from environments.hosts import printer
+from environments.local_sandboxes.service import local_secrets
 from environments.service import close_service, open_service
 from orsweb.server import thread_stacks
 from orsweb.server.asgi_exchange import Receive, Send
@@ -71,7 +72,9 @@ async def _open() -> Lock:
         thread_stacks.write_stacks_into(conf.process_directory())
         if lock.membership is None or not lock.membership.peers:
             await asyncio.to_thread(_finish_actions, timezone.now())
-        service = await open_service(recovers=True, membership=lock.membership)
+        service = await open_service(
+            recovers=True, membership=lock.membership, sandbox_secrets=local_secrets()
+        )
         printer.mask_secrets(service.recent_secrets)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
