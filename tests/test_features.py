@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import Resolver404, clear_url_caches, resolve
 from django.utils import timezone
 
@@ -64,15 +64,12 @@ CORE = [
 @pytest.fixture
 def client(feature: str) -> Iterator[Client]:
     """The client of an operator on a server without the feature."""
-    everything = settings.FEATURES
-    settings.FEATURES = [folder for folder in everything if folder != feature]
-    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
-    _read_again()
+    others = [folder for folder in settings.FEATURES if folder != feature]
     try:
-        yield client_of("operator")
+        with override_settings(FEATURES=others, ORSWEB_API_KEYS={"lab": "0123456789"}):
+            _read_again()
+            yield client_of("operator")
     finally:
-        settings.FEATURES = everything
-        settings.ORSWEB_API_KEYS = {}
         _read_again()
 
 
