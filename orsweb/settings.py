@@ -245,7 +245,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- applications ---------------------------------------------------------------------------------
 
-FEATURES = ["episodes.doctor", "episodes.suites", "episodes.transfer"]
+FEATURES = [
+    "episodes.doctor",
+    "episodes.people",
+    "episodes.platform_api",
+    "episodes.suites",
+    "episodes.transfer",
+]
 INSTALLED_APPS = [
     "orsweb",  # before staticfiles, because its runserver extends daphne's
     "unfold.apps.BasicAppConfig",  # without its own admin site, which `LateAdminConfig` replaces

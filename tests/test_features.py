@@ -111,7 +111,7 @@ def test_the_core_works_without_it(feature: str, client: Client) -> None:
         answer: Any = client.get("/" + address.format(**rows))
         assert answer.status_code == 200, address
         assert not any(f"/{own}" in answer.content.decode() for own in FEATURES[feature]), address
-    assert {client.get(f"/{own}").status_code for own in FEATURES[feature]} <= {404}
+    assert {client.get(f"/{own}", follow=True).status_code for own in FEATURES[feature]} <= {404}
     assert Client().get("/").status_code == 302, "nobody is logged in, so the login page opens"
     for address in AGENTS.get(feature, []):
         with pytest.raises(Resolver404):
