@@ -14,7 +14,7 @@ from environments.curation.selection import MAX_FEW, Selection
 from environments.models import Split, Task
 from environments.tasks.successors import is_superseded
 from environments.tasks.task_places import places, places_of_tasks
-from environments.tasks.task_states import SERVED, is_in_state
+from environments.tasks.task_states import SERVED
 
 Shares = tuple[SplitShare, ...]
 
