@@ -171,7 +171,7 @@ def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     all are fast enough."""
     from episodes.models import Episode, Step
     from episodes.transfer.export_file import ExportFile
-    from episodes.transfer.exporting import joined
+    from episodes.transfer.exporting import in_large_pieces
     from episodes.transfer.formats import EXPORT_FORMATS
 
     names = [name for name in EXPORT_FORMATS if options.only in f"export {name}"]
@@ -183,7 +183,7 @@ def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     for name in names:
         start = clock()
         file = ExportFile(Episode.objects.filter(pk__lte=EXPORTED_EPISODES))
-        size = sum(map(len, joined(EXPORT_FORMATS[name].pieces(file))))
+        size = sum(map(len, in_large_pieces(EXPORT_FORMATS[name].pieces(file))))
         rate = steps / (clock() - start)
         is_met = rate * slowness >= MIN_EXPORTED_STEPS
         figures = f"{rate:>10,.0f} steps/s{size / 2**20:>8.0f} MB"

@@ -71,35 +71,33 @@ class StreamedFile:
         security_log.note("exported", download.what, who=download.who)
         disposition = content_disposition_header(as_attachment=True, filename=self.name)
         return StreamingHttpResponse(
-            streamed(self.pieces, self.first, download),
+            self._content(download),
             content_type=self.media_type,
             headers={**self.headers, "Content-Disposition": disposition or "attachment"},
         )
 
+    async def _content(self, download: Download) -> AsyncIterator[bytes]:
+        """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary
+        iterator in memory.
 
-async def streamed(pieces: Pieces, first: bytes, download: Download) -> AsyncIterator[bytes]:
-    """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary
-    iterator in memory.
-
-    `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore
-    on one database connection, which is closed at the end even if the client has disconnected.
-    Raises: BrokenOff.
-    """
-    with download.place:
-        loop, thread = asyncio.get_running_loop(), await started_thread("export")
-        checked_at = time.monotonic()
-        piece: bytes | None = first
-        try:
-            while piece is not None:
-                for start in range(0, len(piece), MAX_SENT_BYTES):
-                    if time.monotonic() - checked_at >= CHECK_SECONDS:
-                        await loop.run_in_executor(thread, _check, download)
-                        checked_at = time.monotonic()
-                    yield piece[start : start + MAX_SENT_BYTES]
-                piece = await loop.run_in_executor(thread, next, pieces, None)
-        finally:
-            thread.submit(_end, pieces)
-            thread.shutdown(wait=False)
+        Everything runs on one thread, and therefore on one database connection, which is closed at the
+        end even if the client has disconnected. Raises: BrokenOff.
+        """
+        with download.place:
+            loop, thread = asyncio.get_running_loop(), await started_thread("export")
+            checked_at = time.monotonic()
+            piece: bytes | None = self.first
+            try:
+                while piece is not None:
+                    for start in range(0, len(piece), MAX_SENT_BYTES):
+                        if time.monotonic() - checked_at >= CHECK_SECONDS:
+                            await loop.run_in_executor(thread, _check, download)
+                            checked_at = time.monotonic()
+                        yield piece[start : start + MAX_SENT_BYTES]
+                    piece = await loop.run_in_executor(thread, next, self.pieces, None)
+            finally:
+                thread.submit(_end, self.pieces)
+                thread.shutdown(wait=False)
 
 
 def _check(download: Download) -> None:

@@ -12,26 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, takewhile
-from typing import NamedTuple
 
-from episodes.models import Rollout
+from django.db.models import Q
+
+from episodes.models import Rollout, RolloutMessage
 from episodes.transfer.chat_messages import ContentPart, Turn
 from episodes.uploads.matching import call_key, rollouts_of_episodes
 
 RANGE = 1_000
 """Neighbouring episode ids whose rollouts are looked up together."""
+BATCH_MESSAGES = 200
+"""Messages that one query reads."""
 MODEL_KINDS = ("reasoning", "assistant_message", "tool_call")
 _ROLES = {"system_message": "system", "user_message": "user"}
-
-
-class ReportedMessage(NamedTuple):
-    """What a turn needs of a message."""
-
-    kind: str
-    name: str
-    call_id: str
-    text: str
-    summary: str
 
 
 class LostCall(ValueError):
@@ -56,14 +49,18 @@ class ReportedConversations:
         return self._rollouts.get(episode)
 
 
-def messages_of(rollout: Rollout) -> Iterator[ReportedMessage]:
-    """Yield the messages of a rollout in order."""
-    rows = rollout.messages.order_by("index", "id").select_related("content_blob", "summary_blob")
-    for row in rows.iterator(chunk_size=200):
-        yield ReportedMessage(row.kind, row.name, row.call_id, row.text, row.summary_text)
+def messages_of(rollout: Rollout) -> Iterator[RolloutMessage]:
+    """Yield the messages of a rollout in order. Each query is read to its end, so no transaction
+    stays open in between."""
+    blobs = ("content_blob", "summary_blob", "extra_blob")
+    rows, rest = rollout.messages.order_by("index", "pk").select_related(*blobs), Q()
+    while batch := list(rows.filter(rest)[:BATCH_MESSAGES]):
+        yield from batch
+        last = batch[-1]
+        rest = Q(index__gt=last.index) | Q(index=last.index, pk__gt=last.pk)
 
 
-def reported_turns(messages: Iterable[ReportedMessage], outputs: Sequence[Turn] = ()) -> list[Turn]:
+def reported_turns(messages: Iterable[RolloutMessage], outputs: Sequence[Turn] = ()) -> list[Turn]:
     """Return the turns of a conversation. `outputs`: recorded turns with results, for calls that
     have none.
 
@@ -110,14 +107,14 @@ class _Draft:
         self.texts = list[str]()
         self.calls = list[tuple[str, str, str]]()
 
-    def add(self, message: ReportedMessage, number: str) -> str:
+    def add(self, message: RolloutMessage, number: str) -> str:
         """Add a message; return the id of its call if it is one."""
         if message.kind == "tool_call":
             call = message.call_id or number
             self.calls.append((call, message.name, message.text or "{}"))
             return call
         is_reasoning = message.kind == "reasoning"
-        text = message.text or (message.summary if is_reasoning else "")
+        text = message.text or (message.summary_text if is_reasoning else "")
         if text:
             (self.reasoning if is_reasoning else self.texts).append(text)
         return ""

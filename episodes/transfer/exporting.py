@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Self, cast
 
 from django.db.models import Q, QuerySet
@@ -62,7 +63,7 @@ class NothingToExport(OrsError):
         """Sentences about names in the filter that do not exist; empty if all exist."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EpisodeExport:
     filter: EpisodeFilter
     format: ExportFormat
@@ -109,14 +110,19 @@ class EpisodeExport:
             ),
         )
 
-    def episodes(self, names: NamedRows | None = None) -> AttemptQuerySet[Episode]:
-        """Return the episodes. `names`: the rows that the filter names.
+    @cached_property
+    def names(self) -> NamedRows:
+        """The rows that the filter names."""
+        return NamedRows.of(self.filter)
+
+    def episodes(self) -> AttemptQuerySet[Episode]:
+        """Return the episodes.
 
         Returns and successes are by the parts of a definition that the filter gives, and else by
         that of each episode's environment, which takes a query.
         """
         # A search finds all matches, not only as many of the newest as pages look at.
-        episodes = (names or NamedRows.of(self.filter)).episodes(most_texts=None)
+        episodes = self.names.episodes(most_texts=None)
         if self.ids:
             episodes = episodes.filter(pk__in=self.ids)
         if self.least_return is None and not self.only_successes:
@@ -137,11 +143,10 @@ class EpisodeExport:
 
         `blind`: ids of episodes that the viewer plays blind, of which the file tells nothing.
         """
-        viewer, names = self.filter.viewer, NamedRows.of(self.filter)
-        definition = self.filter.overrides
-        episodes = self.episodes(names).exclude(pk__in=blind)
+        viewer, definition = self.filter.viewer, self.filter.overrides
+        episodes = self.episodes().exclude(pk__in=blind)
         if not episodes.exists():
-            raise NothingToExport(NO_EPISODES, names.unknown)
+            raise NothingToExport(NO_EPISODES, self.names.unknown)
         # Episodes of one task share its prompt. A key gets none from an episode of another key.
         readable = Episode.objects.seen_by(viewer).exclude(pk__in=blind)
         content = ExportFile(
@@ -151,12 +156,12 @@ class EpisodeExport:
             has_additions=viewer.key_label is None,
             guard=TaskGuard(viewer),
         )
-        pieces = joined(self.format.pieces(content))
+        pieces = in_large_pieces(self.format.pieces(content))
         first = next(pieces, None)
         if first is None:
-            raise NothingToExport(self.format.why_empty or NO_EPISODES, names.unknown)
-        if names.environment is not None:
-            header = definition_header(definition_of(names.environment, definition))
+            raise NothingToExport(self.format.why_empty or NO_EPISODES, self.names.unknown)
+        if (environment := self.names.environment) is not None:
+            header = definition_header(definition_of(environment, definition))
         else:  # each environment has its own definition
             parts = definition.values()
             texts = [f"{name}={parts.get(name, 'environment')}" for name in DEFINITION_PARAMETERS]
@@ -178,7 +183,7 @@ def _ids(name: str, text: str) -> list[int]:
     return ids
 
 
-def joined(texts: Iterator[str | bytes]) -> Pieces:
+def in_large_pieces(texts: Iterator[str | bytes]) -> Pieces:
     """Yield what `texts` yields in pieces of at least MIN_PIECE_BYTES."""
     buffer = bytearray()
     for text in texts:

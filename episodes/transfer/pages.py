@@ -20,7 +20,7 @@ from episodes.dashboard.guards import refused
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode, Rollout
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import EpisodeExport, NothingToExport, joined
+from episodes.transfer.exporting import EpisodeExport, NothingToExport, in_large_pieces
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import blind_to
@@ -83,7 +83,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     rollouts: QuerySet[Rollout] = filters.rollouts().exclude(episode__in=blind)
     if query.get("rollout"):
         rollouts = rollouts.filter(event_id=query["rollout"].replace("\0", ""))
-    pieces = joined(rollout_lines(rollouts, file))
+    pieces = in_large_pieces(rollout_lines(rollouts, file))
     if (first := next(pieces, None)) is None:
         sentence = "None of these rollouts has a message of the model that can be exported."
         return refused(

@@ -24,7 +24,7 @@ from episodes.models import (
     Step,
 )
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import joined
+from episodes.transfer.exporting import in_large_pieces
 from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.importing import EpisodeImportReport, Import
 from episodes.transfer.training_options import TrainingOptions
@@ -50,7 +50,7 @@ def lines_of(**options: Any) -> list[dict[str, Any]]:
 
 def exported(format: str, file: ExportFile | None = None) -> Iterator[bytes]:
     """Yield the pieces of a file, by default of all episodes."""
-    return joined(EXPORT_FORMATS[format].pieces(file or ExportFile(Episode.objects.all())))
+    return in_large_pieces(EXPORT_FORMATS[format].pieces(file or ExportFile(Episode.objects.all())))
 
 
 def text_of(format: str = "jsonl", **options: Any) -> str:

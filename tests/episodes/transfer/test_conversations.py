@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from episodes.models import Episode, Rollout
+from episodes.models import Episode, Rollout, RolloutMessage
 from episodes.rollups.follower import catch_up
-from episodes.transfer.conversations import LostCall, ReportedMessage, reported_turns
+from episodes.transfer.conversations import LostCall, reported_turns
 from episodes.transfer.export_file import ExportFile
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import TrainingOptions
@@ -160,8 +160,15 @@ def test_rollouts_without_an_episode_are_exported() -> None:
 def turns(*messages: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """Return role, texts, reasoning, and calls or call id of each turn. Messages: kind, text, call
     id."""
-    made = [ReportedMessage(kind, "echo" if kind == "tool_call" else "", number, text, "")
-            for kind, text, number in ((*one, "")[:3] for one in messages)]  # fmt: skip
+    made = [
+        RolloutMessage(
+            kind=kind,
+            name="echo" if kind == "tool_call" else "",
+            content=text,
+            call_id="".join(call_ids),
+        )
+        for kind, text, *call_ids in messages
+    ]
     return [
         (
             turn.role,

@@ -18,8 +18,8 @@ from typing import Any
 from environments.database.storable import storable
 from environments.scoring.convention import Convention
 from episodes.attempts.conventions import coverage_among
-from episodes.models import RolloutMessage
 from episodes.transfer.chat_messages import tools_of
+from episodes.transfer.conversations import messages_of
 from episodes.transfer.embedded_json import is_embeddable
 from episodes.transfer.export_file import ExportFile
 from episodes.transfer.export_rows import EpisodeFacts, Recorded
@@ -70,10 +70,7 @@ class Trajectories:
         """Yield a trajectory in pieces of at most one step, because an episode may be larger than
         memory."""
         facts, sources = episode.facts, self._file.sources
-        rollout, messages = self._file.rollout_of(facts.id), list[RolloutMessage]()
-        if rollout is not None:
-            blobs = ("content_blob", "summary_blob", "extra_blob")
-            messages += rollout.messages.order_by("index", "id").select_related(*blobs)
+        rollout = self._file.rollout_of(facts.id)
         # of the trajectory from which the rollout was imported
         own = own_fields(AtifTrajectoryFields, rollout and rollout.event_object.get("metadata"))
         prompt, tools = sources.prompt_of(episode), sources.tools_of(episode)
@@ -83,6 +80,7 @@ class Trajectories:
         if rollout is None:
             drafts = chain(drafts, recorded_steps(episode.steps))
         else:
+            messages = list(messages_of(rollout))
             has_prompt = any(message.kind in SOURCES for message in messages)
             conversation = conversation_steps(messages, episode.steps)
             drafts = conversation if has_prompt else chain(drafts, conversation)

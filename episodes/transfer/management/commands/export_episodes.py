@@ -19,11 +19,10 @@ from environments.files.rows import many
 from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
-from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.transcript.hosted_prompts import HostedPrompts
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
+from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, in_large_pieces, running_among
 from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
@@ -73,7 +72,7 @@ class Command(TerminalCommand):
             )
             episodes = export.episodes()
             if not (total := episodes.count()):
-                raise CommandError(NamedRows.of(filters).unknown or NO_EPISODES)
+                raise CommandError(export.names.unknown or NO_EPISODES)
             running = running_among(episodes, format)
             with closing(HostedPrompts()) as ask, progress_bar("Exporting") as progress:
                 file = ExportFile(
@@ -82,7 +81,7 @@ class Command(TerminalCommand):
                     ask=ask,
                     progress=lambda count: progress(count, total),
                 )
-                pieces = joined(format.pieces(file))
+                pieces = in_large_pieces(format.pieces(file))
                 if (first := next(pieces, None)) is None:
                     raise CommandError(format.why_empty or NO_EPISODES)
                 what = f"episodes as {format.name}: {filters.to_query() or 'all'}"

@@ -16,7 +16,7 @@ from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import joined
+from episodes.transfer.exporting import in_large_pieces
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.management.commands.export_episodes import add_output
 from episodes.transfer.training_options import TrainingOptions
@@ -40,7 +40,7 @@ class Command(TerminalCommand):
             if not rollouts.exists():
                 raise CommandError("No rollouts match the filter, so there is nothing to export.")
             security_log.note("exported", f"rollouts as messages: {urlencode(query) or 'all'}")
-            write_whole(joined(rollout_lines(rollouts, file)), output)
+            write_whole(in_large_pieces(rollout_lines(rollouts, file)), output)
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
