@@ -14,9 +14,9 @@ exist (of an environment, of a run) is no error: nothing has it, and the list sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -190,12 +190,21 @@ class Filters:
     def is_set(self, name: str) -> bool:
         return bool(self.value(name) != self.parameters()[name].default)
 
+    @cached_property
+    def parameters_in_address(self) -> Sequence[Parameter]:
+        """The parameters that are set, in their order."""
+        return [row for name, row in self.parameters().items() if self.is_set(name)]
+
     def text_of(self, name: str) -> str:
         """Return a parameter as an address has it; empty if it is not set."""
         return text_of(self.value(name)) if self.is_set(name) else ""
 
     def values(self) -> dict[str, str]:
         """Return the parameters that are set, with their texts."""
+        return dict(self._texts)
+
+    @cached_property
+    def _texts(self) -> Mapping[str, str]:
         texts = ((name, self.text_of(name)) for name in self.parameters())
         return {name: text for name, text in texts if text}
 
@@ -215,10 +224,10 @@ class Filters:
         """Return the condition of the parameters that have one of their own, and a sentence for
         each name that does not exist. One query for each name, and another if it does not exist."""
         condition, sentences = Q(), list[str]()
-        for name, declaration in self.parameters().items():
-            if declaration.narrow is None or not self.is_set(name):
+        for declaration in self.parameters_in_address:
+            if declaration.narrow is None:
                 continue
-            part = declaration.narrow(self.value(name), self.viewer)
+            part = declaration.narrow(self.value(declaration.name), self.viewer)
             if isinstance(part, str):
                 sentences.append(part)
             else:
@@ -245,11 +254,7 @@ class Filters:
     def names_of_conditions(self) -> list[str]:
         """Names of the parameters that leave rows out; and `key`, for an API key that reads only
         its own."""
-        names = [
-            name
-            for name, declaration in self.parameters().items()
-            if declaration.is_condition and self.is_set(name)
-        ]
+        names = [row.name for row in self.parameters_in_address if row.is_condition]
         return names if self.viewer.key_label is None else [*names, "key"]
 
     @property

@@ -355,10 +355,7 @@ class EpisodeFilter(Filters):
     @property
     def is_of_tasks(self) -> bool:
         """Whether the filter names tasks."""
-        return any(
-            parameter.is_of_tasks and self.is_set(name)
-            for name, parameter in self.parameters().items()
-        )
+        return any(row.is_of_tasks for row in self.parameters_in_address)
 
     def refuse_future(self) -> None:
         """Refuse an end in the future, by which everything would be deleted or played again.
