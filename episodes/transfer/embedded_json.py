@@ -46,7 +46,7 @@ _plain_decoder = json.JSONDecoder(
 are."""
 
 
-def embedded(key: str, text: str) -> str:
+def exact_member(key: str, text: str) -> str:
     """Return the member `, "key": value` for a text, or nothing for an empty text."""
     if not text:
         return ""

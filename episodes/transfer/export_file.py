@@ -25,7 +25,7 @@ from episodes.transfer.export_rows import (
     FACTS_COLUMNS,
     STEP_COLUMNS,
     Additions,
-    Blobs,
+    BlobTexts,
     EpisodeFacts,
     ExportedStep,
     Recorded,
@@ -65,7 +65,7 @@ class ExportFile:
     def recorded(self, ids: Iterable[int] | None = None) -> Iterator[Recorded]:
         """Yield each episode with its steps, without those deleted meanwhile. By default all, in
         ascending order of ids; else those of `ids` in their order."""
-        blobs = Blobs()
+        blobs = BlobTexts()
         for group in _groups(self.facts(ids)):
             blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
             additions = Additions([facts.id for facts in group])
@@ -128,7 +128,7 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
         yield group
 
 
-def _step_rows(group: list[EpisodeFacts], blobs: Blobs) -> Iterator[Row]:
+def _step_rows(group: list[EpisodeFacts], blobs: BlobTexts) -> Iterator[Row]:
     """Yield the rows of steps by episode and index. One query, or one for every BATCH_STEPS of a
     long episode."""
     rows = Step.objects.filter(episode__in=[facts.id for facts in group])

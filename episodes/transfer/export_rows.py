@@ -75,7 +75,7 @@ class Additions:
         return rollouts
 
 
-class Blobs:
+class BlobTexts:
     """The texts of blobs during one export, in bounded memory.
 
     Small ones are fetched many at a time and cached, because the episodes of an environment share
@@ -237,7 +237,7 @@ class ExportedStep(NamedTuple):
     waited_ms: float
 
     @classmethod
-    def of(cls, row: Row, blobs: Blobs) -> ExportedStep:
+    def of(cls, row: Row, blobs: BlobTexts) -> ExportedStep:
         """Return the step of a row with STEP_COLUMNS."""
         _, *values, input_blob, output_blob = row
         step = cls(*values)
@@ -269,4 +269,4 @@ class Recorded:
     steps: Iterator[ExportedStep]
     """The steps in order. They must be consumed before the next episode is read."""
     additions: Additions
-    """What was added to this episode and to those read together with it."""
+    """Plays, notes and uploaded rollouts of this episode and of those read together with it."""

@@ -22,7 +22,7 @@ from environments.errors import OrsError
 from environments.models import Task
 from episodes.models import Episode
 from episodes.transcript.hosted_prompts import prompt_of_service
-from episodes.transfer.export_rows import Blobs, Recorded
+from episodes.transfer.export_rows import BlobTexts, Recorded
 
 Column = Literal["prompt", "tools"]
 Ask = Callable[[str, str], str]
@@ -56,7 +56,7 @@ class PromptSources:
     def __init__(self, readable: QuerySet[Episode], ask: Ask | None) -> None:
         self._readable = readable
         self._ask = ask or prompt_of_service
-        self._blobs = Blobs()
+        self._blobs = BlobTexts()
         self._by_task = dict[tuple[Column, int], Sourced]()
         self._by_environment = dict[str, Sourced]()
         self._trials = 0

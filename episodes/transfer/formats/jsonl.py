@@ -17,7 +17,7 @@ from environments.database.storable import finite
 from environments.scoring.convention import Convention
 from episodes.models import EnvironmentRevision, Rollout, RolloutMessage, Run
 from episodes.transfer.conversations import messages_of
-from episodes.transfer.embedded_json import SCHEMA, embedded
+from episodes.transfer.embedded_json import SCHEMA, exact_member
 from episodes.transfer.export_file import ExportFile
 from episodes.transfer.export_rows import DEFINING, PLAY_COLUMNS, Recorded
 from episodes.transfer.formats import ExportFormat, ExportLink
@@ -97,7 +97,7 @@ def lines(file: ExportFile) -> Iterator[str]:
                 f'"task_id": {_text(step.task_id)}, "started": "{_time(step.started)}", '
                 f'"duration_ms": {_number(step.duration_ms)}, '
                 f'"waited_ms": {_number(step.waited_ms)}'
-                f"{embedded('input', step.input)}{embedded('output', step.output)}}}"
+                f"{exact_member('input', step.input)}{exact_member('output', step.output)}}}"
             )
             between = ", "
         yield "]}\n"
@@ -128,7 +128,7 @@ class LineHeads:
         self._runs: set[str] = set()
         """Names of the runs that a line has described."""
 
-    def head(self, episode: Recorded, embed: Callable[[str, str], str] = embedded) -> str:
+    def head(self, episode: Recorded, embed: Callable[[str, str], str] = exact_member) -> str:
         """Return the line up to its rollouts and steps: an object without its closing brace.
 
         `embed`: returns the member for a key and an exact JSON text, and nothing for an empty text.
@@ -223,7 +223,7 @@ def _rollouts_member(rollouts: Sequence[Rollout]) -> Iterator[str]:
     between = ', "rollouts": ['
     for rollout in rollouts:
         head = json.dumps(rollout_values(rollout))[:-1]
-        texts = embedded("event", rollout.event_json) + embedded("info", rollout.info)
+        texts = exact_member("event", rollout.event_json) + exact_member("info", rollout.info)
         yield f'{between}{head}{texts}, "messages": ['
         for place, message in enumerate(messages_of(rollout)):
             yield ("" if place == 0 else ", ") + _message(message)
@@ -241,7 +241,7 @@ def _message(message: RolloutMessage) -> str:
         if value not in (None, "") and value is not False
     }
     head = json.dumps({"kind": ""} | values | {"received": message.received.isoformat()})
-    return f"{head[:-1]}{embedded('extra', message.extra_json)}}}"
+    return f"{head[:-1]}{exact_member('extra', message.extra_json)}}}"
 
 
 def _number(value: float | None) -> str:

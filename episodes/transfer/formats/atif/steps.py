@@ -23,7 +23,7 @@ from episodes.transfer.chat_messages import (
     prompt_turns,
     result_parts,
 )
-from episodes.transfer.embedded_json import TEXT, embedded, is_embeddable
+from episodes.transfer.embedded_json import TEXT, exact_member, is_embeddable
 from episodes.transfer.export_rows import ExportedStep
 
 EXTRA = "orsweb"
@@ -255,7 +255,7 @@ def exact(key: str, text: str) -> str:
         plain = json.dumps(read_json(text), ensure_ascii=False)
         if storable(plain) != plain:
             return f', "{key}{TEXT}": {json.dumps(text)}'
-    return embedded(key, text)
+    return exact_member(key, text)
 
 
 def recorded_steps(steps: Iterable[ExportedStep]) -> Iterator[StepDraft]:
