@@ -39,7 +39,7 @@ class Share(NamedTuple):
     percent: float
 
 
-@register.inclusion_tag("episodes/activity_bars.html")
+@register.inclusion_tag("figures/activity_bars.html")
 def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dict[str, Any]:
     """Return the context of the bars of `figure` ("episodes" or "steps"). Each bar links to its
     time's episodes."""

@@ -73,7 +73,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         for failure, success in pairs
         if failure in episodes and success in episodes  # neither was deleted meanwhile
     ]
-    return render(request, "episodes/compare_start.html", {"pairs": suggestions})
+    return render(request, "figures/compare_start.html", {"pairs": suggestions})
 
 
 def compare_episodes(request: HttpRequest) -> HttpResponse:
@@ -106,7 +106,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
         "own_definition": left_side.environment.default_return,
         "comparison": comparison_of(left_side, right_side, view, number(request, "row")),
     }
-    return render(request, "episodes/compare.html", context)
+    return render(request, "figures/compare.html", context)
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
@@ -145,7 +145,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         **definitions_context(pairing.definition, curves.definition, drawing.environment),
         "curve_query": curves.to_query(),
     }
-    return render(request, "episodes/compare_runs.html", context)
+    return render(request, "figures/compare_runs.html", context)
 
 
 def _splits(

@@ -73,13 +73,13 @@ def curves(request: HttpRequest) -> HttpResponse:
         "are_together": query.are_together,
     }
     if request.headers.get("HX-Request"):
-        return render(request, "episodes/curve_tables.html", context)
+        return render(request, "figures/curve_tables.html", context)
     status = 400 if drawing.rows.unknown else 200
-    return render(request, "episodes/curves.html", context, status=status)
+    return render(request, "figures/curves.html", context, status=status)
 
 
 def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
-    """Return the template variables of `episodes/curve_panel.html`."""
+    """Return the template variables of `figures/curve_panel.html`."""
     query, subject = drawing.query, drawing.rows
     if drawing.definition is None:  # the curves differ
         definition = overrides_context(query.definition)
@@ -154,4 +154,4 @@ def run_choices(request: HttpRequest) -> HttpResponse:
         "searched": MAX_SEARCHED if Run.objects.filter(pk__lt=oldest).exists() else None,
         "search": search,
     }
-    return render(request, "episodes/run_choices.html", context)
+    return render(request, "figures/run_choices.html", context)

@@ -68,14 +68,14 @@ def overview(request: HttpRequest) -> HttpResponse:
     if part == "now":
         return shared_part(
             request,
-            "episodes/overview_activity.html",
+            "figures/overview_activity.html",
             sight_of(request.user),
             lambda: _now(request.user, span, overrides),
         )
     if part == "environments":
         return shared_part(
             request,
-            "episodes/overview_environments.html",
+            "figures/overview_environments.html",
             viewer,
             lambda: _environments(overrides, viewer),
         )
@@ -88,7 +88,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
     }
-    return render(request, "episodes/overview.html", context)
+    return render(request, "figures/overview.html", context)
 
 
 def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict[str, Any]:

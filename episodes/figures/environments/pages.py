@@ -66,7 +66,7 @@ def environments(request: HttpRequest) -> HttpResponse:
     figures = environment_figures(list(rows), viewer, overrides)
     context = {"rows": figures, **overrides_context(overrides)}
     page = "environments_list" if "HX-Request" in request.headers else "environments"
-    return render(request, f"episodes/{page}.html", context)
+    return render(request, f"figures/{page}.html", context)
 
 
 @require_safe
@@ -105,7 +105,7 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
     }
-    return render(request, "episodes/environment.html", context)
+    return render(request, "figures/environment.html", context)
 
 
 def _about(environment: Environment, viewer: Viewer) -> dict[str, Any]:

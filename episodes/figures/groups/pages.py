@@ -55,7 +55,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
         "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
         **definitions_context(line.definition, line.overrides, line.environment),
     }
-    return render(request, "episodes/run_groups.html", context)
+    return render(request, "figures/run_groups.html", context)
 
 
 @require_safe
@@ -68,7 +68,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     rows = _rows([(group, group.task, group.run, group.run_step) for group in latest])
     page = "groups_table" if "HX-Request" in request.headers and rows else "groups"
     context = {"groups": rows, "searched": MAX_READ, **overrides_context(overrides)}
-    return render(request, f"episodes/{page}.html", context)
+    return render(request, f"figures/{page}.html", context)
 
 
 def _rows(groups: Sequence[tuple[Any, Task, Run, int | None]]) -> list[dict[str, Any]]:
@@ -109,4 +109,4 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "of_step": of_step,
         "place": of_step.place_of(task.pk),
     }
-    return render(request, "episodes/group.html", context)
+    return render(request, "figures/group.html", context)

@@ -63,7 +63,7 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     if sort != "key":  # the best first
         rows.sort(key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0)))
     if not is_csv:
-        return render(request, "episodes/leaderboard.html", _context(leaderboard, rows, sort))
+        return render(request, "figures/leaderboard.html", _context(leaderboard, rows, sort))
     file = f"leaderboard-{environment.name}.csv".replace('"', "")
     headers = {
         "Content-Disposition": f'attachment; filename="{file}"',

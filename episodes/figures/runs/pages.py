@@ -87,7 +87,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
     }
     name = "runs_table" if "HX-Request" in request.headers and lines else "runs"
-    return render(request, f"episodes/{name}.html", context)
+    return render(request, f"figures/{name}.html", context)
 
 
 class RunChip(NamedTuple):
@@ -185,4 +185,4 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "episodes": rows,
         "mistaken": mistaken_labels_of(rows[0].episode) if rows else {},
     }
-    return render(request, f"episodes/{PARTS[part]}.html", context)
+    return render(request, f"figures/{PARTS[part]}.html", context)

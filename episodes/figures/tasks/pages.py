@@ -56,7 +56,7 @@ def task_page(request: HttpRequest, pk: int) -> HttpResponse:
         "older": page.older,
         "is_newest": query.before is None,
     }
-    return render(request, "episodes/task.html", context)
+    return render(request, "figures/task.html", context)
 
 
 def task_or_404(pk: int) -> Task:

@@ -19,7 +19,7 @@ from tests.rows import each
 from tests.stored import make_episode, make_run, make_split, make_step, make_task
 
 ROOT = Path(__file__).resolve().parents[3]
-OUTSIDE_THE_ADMIN = ("orsweb/", "episodes/", "base.html")
+OUTSIDE_THE_ADMIN = ("orsweb/", "episodes/", "figures/", "base.html")
 ENDLESS = "events/"
 POLICY = {
     "default-src 'none'",
