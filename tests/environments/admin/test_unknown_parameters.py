@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from urllib.parse import quote
 
 import pytest
@@ -146,12 +147,13 @@ LOOSE = ["1_0", "\uff11", " 1 ", "1.0", "+1", "1e0", "0x1"]
 """What Python reads as a number, or nearly."""
 
 
-@each("text", LOOSE)
-def test_no_list_of_the_admin_reads_other_spellings_of_a_number(root: Client, text: str) -> None:
+def test_no_list_of_the_admin_reads_other_spellings_of_a_number(root: Client) -> None:
+    texts = cycle(LOOSE)
     for model in admin.site._registry:
         path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
         for name in ("id__exact", "pk__in", "p"):
-            assert root.get(path, {name: text}).status_code == 400, (path, name)
+            text = next(texts)
+            assert root.get(path, {name: text}).status_code == 400, (path, name, text)
         answer = root.get(f"{path}{quote(text)}/change/")
         assert (
             answer.status_code in (302, 404)
