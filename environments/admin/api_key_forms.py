@@ -15,7 +15,6 @@ from django.utils.text import capfirst
 from environments import conf
 from environments.access.permissions import SEE_OPERATIONS, SEE_PRIVATE
 from environments.access.privacy import viewer_of
-from environments.display.number_fields import NumberField, RowField, WholeNumberField
 from environments.keys.agent_key import ADMIN, CURATE, MONITOR, SCOPES, USUAL_SCOPES
 from environments.models import ApiKey, Environment
 from environments.quotas import DESCRIPTIONS, MAX_QUOTA
@@ -32,7 +31,7 @@ class QuotasForm(forms.Form):
         for name, what in DESCRIPTIONS.items():
             number = getattr(default, name)
             placeholder = f"{number:,}" if number else "no limit"
-            self.fields[name] = WholeNumberField(
+            self.fields[name] = forms.IntegerField(
                 required=False,
                 min_value=0,
                 max_value=MAX_QUOTA,
@@ -92,7 +91,7 @@ class KeyForm(forms.Form):
 
 
 class NewKeyForm(KeyForm):
-    days = NumberField(
+    days = forms.FloatField(
         required=False,
         min_value=0.001,
         max_value=MAX_DAYS,
@@ -100,7 +99,7 @@ class NewKeyForm(KeyForm):
         widget=forms.NumberInput(attrs={"step": "any"}),
         help_text="Empty: never.",
     )
-    owner = RowField(
+    owner = forms.ModelChoiceField(
         User.objects.filter(is_active=True).order_by("username"),
         required=False,
         help_text="The key stops working when this account is deactivated.",

@@ -23,7 +23,6 @@ from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, Row
 from environments.database.folding import holding
 from environments.database.storable import MAX_INDEX, id_in
 from environments.display import formats, parts
-from environments.display.number_fields import RowField, WholeNumberField
 from environments.filtering.addresses import id_asked, refuse_others, takes
 from environments.models import Environment
 from environments.models.viewer import visible_environments
@@ -405,14 +404,10 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers
-        as all forms do."""
-        if db_field.name == "environment":
-            kwargs["form_class"] = RowField
+        """Leave out what Django wraps around the list of a relation: it needs numbers."""
         if db_field.name == "days":
             # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
             kwargs |= {"min_value": 1, "max_value": MAX_RETENTION_DAYS}
-            kwargs["form_class"] = WholeNumberField
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "run":
             field.widget = field.widget.widget

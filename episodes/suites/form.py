@@ -12,7 +12,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
-from environments.display.number_fields import NumberField, RowField
 from environments.display.numbers import digits_of
 from environments.filtering.addresses import takes
 from environments.models import Split
@@ -40,7 +39,7 @@ MAX_DESCRIPTION_CHARACTERS = 5_000
 _OWN = "as the environment defines"
 
 
-class SuiteSplitChoice(RowField):
+class SuiteSplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # not generic when it runs
     def label_from_instance(self, obj: Any) -> str:
         return (
             f"{obj.environment.name} / {obj.name} ({obj.size:,} task{'' if obj.size == 1 else 's'})"
@@ -70,11 +69,11 @@ class SuiteForm(forms.Form):
 
 class SuiteMemberForm(forms.Form):
     split = SuiteSplitChoice(Split.objects.none(), required=False, empty_label="no split")
-    weight = NumberField(required=False, initial=1)
+    weight = forms.FloatField(required=False, initial=1)
     return_ = forms.ChoiceField(
         required=False, choices=[("", _OWN), *((name, name) for name in RETURNS)]
     )
-    threshold = NumberField(required=False)
+    threshold = forms.FloatField(required=False)
     no_call, expired, interrupted, env_error = (
         forms.ChoiceField(
             required=False, choices=[("", _OWN), *((value, value) for value in values)]

@@ -30,7 +30,6 @@ from environments.curation.task_action import ReasonForm, TaskAction
 from environments.curation.task_filter import is_in_split
 from environments.curation.work import RecordedAction, change_of
 from environments.database.json_rows import among
-from environments.display.number_fields import RowField
 from environments.models import Environment, Split, Task, Viewer
 from environments.models.task_hash import is_sent_task
 from environments.tasks.split_change import BATCH, SplitChange
@@ -38,7 +37,7 @@ from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.task_places import FormerPlace
 
 
-class SplitChoice(RowField):
+class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # not generic when it runs
     def label_from_instance(self, obj: Split) -> str:
         return f"{obj} ({obj.size:,})"
 

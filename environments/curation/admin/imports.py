@@ -30,7 +30,6 @@ from environments.curation.transfer.importing import apply, dry_run
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
 from environments.database import jobs
-from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
 from environments.filtering.addresses import flag_asked, id_asked
@@ -53,7 +52,7 @@ class ImportForm(forms.Form):
         ),
         help_text="JSON Lines, JSON, CSV or Parquet. Each line or row is a task.",
     )
-    environment = RowField(Environment.objects.none(), empty_label=None)
+    environment = forms.ModelChoiceField(Environment.objects.none(), empty_label=None)
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),

@@ -15,7 +15,6 @@ from environments.curation.admin.confirmation import applied
 from environments.curation.admin.environment_secrets import change_secrets
 from environments.curation.admin.privacy import PrivacyForm, set_privacy
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetScoring
-from environments.display.number_fields import NumberField
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 
@@ -33,9 +32,9 @@ class ScoringForm(forms.Form):
     default_return = forms.ChoiceField(
         choices=[(name, _WORDS[name]) for name in RETURNS], label="Return"
     )
-    reward_low = NumberField(label="Lowest return")
-    reward_high = NumberField(label="Highest return")
-    success_threshold = NumberField(label="Success above")
+    reward_low = forms.FloatField(label="Lowest return")
+    reward_high = forms.FloatField(label="Highest return")
+    success_threshold = forms.FloatField(label="Success above")
 
     def __init__(self, environment: Environment, data: Any = None) -> None:
         names = ("default_return", "reward_low", "reward_high", "success_threshold")

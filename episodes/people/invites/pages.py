@@ -25,7 +25,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
 from environments.access.privacy import viewer_of
-from environments.display.number_fields import WholeNumberField
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
@@ -204,7 +203,7 @@ class InviteForm(forms.Form):
 
     place = forms.ChoiceField(label="For")
     name = forms.CharField(max_length=100, label="Name of the invite")
-    lasts = WholeNumberField(min_value=1, initial=7, label="Expires in")
+    lasts = forms.IntegerField(min_value=1, initial=7, label="Expires in")
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 

@@ -11,7 +11,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
-from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from environments.errors import OrsError
 from environments.filtering.addresses import takes
@@ -53,22 +52,22 @@ class StudyForm(forms.Form):
     bucket = forms.ChoiceField(
         required=False, choices=[("", "any"), *((name, name) for name in BUCKETS)]
     )
-    at_random = WholeNumberField(required=False, min_value=1, max_value=MAX_TASKS)
+    at_random = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
     is_shuffled = forms.ChoiceField(
         choices=[("", "the same for everybody"), ("yes", "shuffled for each person")],
         required=False,
     )
-    people_per_task = WholeNumberField(required=False, min_value=1, max_value=10_000)
-    tasks_per_person = WholeNumberField(required=False, min_value=1, max_value=MAX_TASKS)
-    attempts = WholeNumberField(min_value=1, max_value=100, initial=1)
-    limit_minutes = WholeNumberField(required=False, min_value=1, max_value=MAX_LIMIT_MINUTES)
-    pause_minutes = WholeNumberField(required=False, min_value=0, max_value=MAX_PAUSE_MINUTES)
+    people_per_task = forms.IntegerField(required=False, min_value=1, max_value=10_000)
+    tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
+    attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
+    limit_minutes = forms.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT_MINUTES)
+    pause_minutes = forms.IntegerField(required=False, min_value=0, max_value=MAX_PAUSE_MINUTES)
     is_blind = forms.BooleanField(required=False)
     counts_left = forms.BooleanField(required=False)
     instructions = forms.CharField(**_TEXT)
     consent = forms.CharField(**_TEXT)
     completion = forms.CharField(**_TEXT)
-    least_finished = WholeNumberField(required=False, min_value=0, max_value=MAX_TASKS)
+    least_finished = forms.IntegerField(required=False, min_value=0, max_value=MAX_TASKS)
     completion_code = forms.CharField(required=False, max_length=100)
     incomplete_code = forms.CharField(required=False, max_length=100)
     no_task_code = forms.CharField(required=False, max_length=100)

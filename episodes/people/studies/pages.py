@@ -21,7 +21,6 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import viewer_of
-from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
@@ -87,7 +86,7 @@ class LinksForm(forms.Form):
     names = forms.CharField(
         required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2)
     )
-    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, initial=30)
+    days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=30)
 
     def clean_names(self) -> list[str]:
         try:

@@ -153,7 +153,7 @@ def test_a_new_description_alone_makes_no_version() -> None:
 def test_what_is_wrong_in_the_form_is_said_beside_it() -> None:
     client, math = client_of("curator"), split_of("math", 2)
     for sent, words in (
-        (form((math, "heavy")), "is not a number. Enter digits"),
+        (form((math, "heavy")), "Enter a number."),
         (form((math, "-1")), "it must be above 0"),
         (form((math, "1"), name="a b"), "letters, digits"),
         (form(), "1 to 20 members; this one has 0"),

@@ -122,8 +122,8 @@ def test_returns_can_be_computed_differently_and_as_declared_again(client: Clien
     ("changes", "message"),
     [
         ({"reward_low": 2}, "1 is not above the lowest return, 2"),
-        ({"reward_high": "inf"}, "is not a number. Enter digits, such as 12 or 0.5."),
-        ({"success_threshold": "much"}, "is not a number. Enter digits, such as 12 or 0.5."),
+        ({"reward_high": "inf"}, "Enter a number."),
+        ({"success_threshold": "much"}, "Enter a number."),
         ({"default_return": "median"}, "Select a valid choice. median is not one"),
     ],
 )
