@@ -42,6 +42,8 @@ BATCH_EPISODES = 250
 
 @dataclass
 class ExportFile:
+    """What goes into a file, and how. Formats call `recorded`, or `facts` where they need no steps."""
+
     episodes: QuerySet[Episode]
     options: TrainingOptions = field(default_factory=TrainingOptions)
     readable: QuerySet[Episode] = field(default_factory=Episode.objects.all)
@@ -51,7 +53,7 @@ class ExportFile:
     has_additions: bool = True
     """Whether the file includes what people added, such as notes."""
     guard: TaskGuard = field(default_factory=lambda: TaskGuard(UNRESTRICTED))
-    """What of tasks may be in the file."""
+    """Takes out of the tasks what the reader of the file must not see."""
     progress: Callable[[int], None] | None = None
     """Called with the number of episodes read so far."""
     count: int = 0
@@ -66,7 +68,7 @@ class ExportFile:
         """Yield each episode with its steps, without those deleted meanwhile. By default all, in
         ascending order of ids; else those of `ids` in their order."""
         blobs = BlobTexts()
-        for group in _groups(self.facts(ids)):
+        for group in _groups_of_few_steps(self.facts(ids)):
             blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
             additions = Additions([facts.id for facts in group])
             rows: Iterable[Row] = _step_rows(group, blobs)
@@ -113,8 +115,8 @@ class ExportFile:
         return self._conversations.of(episode) if self.options.is_reported else None
 
 
-def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
-    """Yield groups of episodes whose steps are read together. A long episode is a group of its
+def _groups_of_few_steps(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
+    """Yield groups of episodes whose steps one query reads. A long episode is a group of its
     own."""
     group, steps = list[EpisodeFacts](), 0
     for facts in episodes:

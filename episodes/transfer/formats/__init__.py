@@ -45,5 +45,6 @@ class ExportFormat:
 _MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 _FORMATS: list[ExportFormat] = [format for module in _MODULES for format in module.FORMATS]
 MENU = sorted(_FORMATS, key=lambda format: format.position)
+"""The formats in the order of lists (`Feature.episode_formats`)."""
 EXPORT_FORMATS = {format.name: format for format in MENU}
-"""The formats by name, in the order of lists."""
+"""The same by name."""
