@@ -20,16 +20,16 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist load
 DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_cluster_runs.py conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
   conformance/test_saved_sessions.py environments/cluster environments/database \
-  $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
+  $(addprefix environments/curation/test_, edit.py quarantine.py selection.py splits.py tags.py) \
   environments/admin/test_admin_plans.py \
-  $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
+  $(addprefix environments/tasks/test_, catalog.py flags.py indexes.py split_change.py split_indexes.py sync.py) \
   $(addprefix environments/curation/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/figures/, $(addprefix curves/test_, components.py conventions.py curve.py growing_curve.py) test_error_bounds.py) \
   $(addprefix episodes/figures/environments/test_, histogram.py environment_figures.py) \
   episodes/api/test_answers.py episodes/dashboard/test_page_plans.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
   $(addprefix episodes/filtering/test_, filters.py private.py) episodes/browsing episodes/recording \
   episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) episodes/suites/test_standings.py episodes/test_success.py environments/scoring/test_returns.py \
-  $(addprefix episodes/transfer/test_, export_plans.py export_source.py round_trip.py streaming.py uploads.py) \
+  $(addprefix episodes/transfer/test_, export_plans.py additions.py round_trip.py streaming.py uploads.py) \
   hostile/test_faults.py orsweb/server/test_database_lock.py test_migrations.py) \
   $(filter-out %/test_follower_process.py, $(wildcard tests/episodes/rollups/test_*.py))
 comma := ,

@@ -7,7 +7,7 @@ from pytest_django import Settings
 
 from environments.keys.stored_keys import make_key
 from environments.models import Split, Task
-from tests.environments.curation.test_task_states import one_in_each_state
+from tests.environments.tasks.test_task_states import one_in_each_state
 from tests.episodes.api.asking import get
 from tests.stored import make_split
 
