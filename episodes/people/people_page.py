@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.filtering.addresses import takes
-from episodes.figures.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
+from episodes.people.people_figures import people_of
 from episodes.people.player_identity import for_accounts
 
 

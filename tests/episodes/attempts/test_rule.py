@@ -17,10 +17,10 @@ from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import FAILURES, kind_of, return_of
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.figures.activity import activity, together
-from episodes.figures.people import people_of
 from episodes.figures.players import at_task, in_environment
 from episodes.filtering.conditions import NamedRows
 from episodes.models import Episode, Play
+from episodes.people.people_figures import people_of
 from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.recount import rebuild

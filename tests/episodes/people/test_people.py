@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED, Viewer
-from episodes.figures.people import people_of
+from episodes.people.people_figures import people_of
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_episode
 

@@ -16,10 +16,10 @@ from django.db import connection
 from environments.models import UNRESTRICTED, Environment
 from episodes.attempts.endings import endings_of
 from episodes.figures.leaderboard.leaderboard import LeaderboardQuery
-from episodes.figures.people import people_of
 from episodes.filtering.conditions import NamedRows
 from episodes.models import Activity, Episode, Guest, Invite, Play, Study
 from episodes.people.invites.rule import personal_guest
+from episodes.people.people_figures import people_of
 from episodes.people.studies.dealing import deal
 from episodes.people.studies.results import exclude, include, plays_of
 from episodes.rollups.follower import catch_up, start_over
