@@ -1,6 +1,7 @@
-"""A demonstration: a few hundred recorded episodes, played by scripts of different skill. Run by
-`manage.py demo`.
+"""A demonstration: recorded episodes, played by scripts of different skill. Run by `manage.py demo`.
 
-The scripts use the same service and recorder as agents. Only the clock is replaced, so that the
-pages show a week of episodes instead of half a minute.
+A few hundred are played by the same service and recorder as agents' episodes (`script_runner.py`);
+only the clock is replaced, so that the pages show a week of them instead of half a minute. The
+15,000 of a record as researchers have it (`research.py`) are played without sessions
+(`bulk_play.py`).
 """

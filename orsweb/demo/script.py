@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from environments.runtime.records import Player
+
 GROUP_ATTEMPTS = 8
 """Attempts at one task in one step of a training run."""
 GROUPS_PER_STEP = 2
@@ -46,6 +48,9 @@ class ScriptPart:
     """The content of the task, if it is not one of the environment's own tasks."""
     is_left_open: bool = False
     """Whether the episode is still running when the demo ends."""
+    is_exploit: bool = False
+    """Whether the reward of `repair` is exploited."""
+    player: Player = "script"
 
 
 def script(

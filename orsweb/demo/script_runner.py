@@ -19,8 +19,10 @@ from django.conf import settings
 from environments.errors import EnvironmentFault
 from environments.runtime.service import SessionService
 from environments.service import close_service, open_service
+from orsweb.demo.bulk_play import play_all
 from orsweb.demo.players import PLAYERS
 from orsweb.demo.pretended_time import CLOCK
+from orsweb.demo.research import research_script
 from orsweb.demo.script import ScriptPart, script
 from orsweb.demo.scripted_session import EpisodeOver, ScriptedSession
 
@@ -34,12 +36,32 @@ played."""
 async def play(episodes: int, seed: int, progress: Callable[[int, int], None]) -> list[ScriptPart]:
     """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of
     finished and of all episodes. Raises: Unhostable; django.db.Error."""
-    with _demo_settings():
+    with _demo_settings("orsweb.demo.pretended_time.ClockedRecorder", []):
         service = await open_service(recovers=True)
         try:
             return await _play_all(service, episodes, seed, progress)
         finally:
             await close_service(MAX_CLOSE_SECONDS)
+
+
+async def play_research(
+    episodes: int, seed: int, progress: Callable[[int, int], None]
+) -> list[ScriptPart]:
+    """Play about `episodes` episodes of a record as researchers have it, and return the script.
+    Raises: Unhostable; django.db.Error."""
+    with _demo_settings(settings.ORSWEB_RECORD, research_environments()):
+        service = await open_service(recovers=True)
+        try:
+            parts = research_script(await _task_counts(service), episodes, seed)
+            await play_all(service, parts, seed, progress)
+            return parts
+        finally:
+            await close_service(MAX_CLOSE_SECONDS)
+
+
+def research_environments() -> list[str]:
+    """Return the environments of `play_research` as settings.ORSWEB_ENVIRONMENTS has them."""
+    return [*settings.ORSWEB_BUNDLED_ENVIRONMENTS, "orsweb.demo.repair:Repair"]
 
 
 async def _play_all(
@@ -57,15 +79,15 @@ async def _play_all(
 
 
 @contextlib.contextmanager
-def _demo_settings() -> Iterator[None]:
-    """Host the bundled environments only, record with the demo's clock, and log no warnings.
+def _demo_settings(record: str, environments: list[str]) -> Iterator[None]:
+    """Host `environments` only, by default the bundled ones, record with `record`, and log no
+    warnings.
 
     Some tasks of the script fail on purpose, which would be logged.
     """
     logger = logging.getLogger("environments.runtime")
     before = settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS, logger.level
-    settings.ORSWEB_RECORD = "orsweb.demo.pretended_time.ClockedRecorder"
-    settings.ORSWEB_ENVIRONMENTS = []
+    settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = record, environments
     logger.setLevel(logging.ERROR)
     try:
         yield
@@ -75,19 +97,20 @@ def _demo_settings() -> Iterator[None]:
 
 
 async def _script(service: SessionService, episodes: int, seed: int) -> list[ScriptPart]:
-    """Return the script for the environments that this machine can run; some need a sandbox that it
-    may lack."""
-    names = [
-        name
+    """Return the script for the environments that this machine can run."""
+    counts = await _task_counts(service)
+    return script(list(dict.fromkeys(name for name, _ in counts)), counts, episodes, seed)
+
+
+async def _task_counts(service: SessionService) -> dict[tuple[str, str], int]:
+    """Return the number of tasks by environment and split, of the environments that this machine
+    can run; some need a sandbox that it may lack."""
+    return {
+        (name, split): await service.tasks.count(name, split)
         for name in PLAYERS
         if name in service.registry.names and not service.registry.get(name).unavailable
-    ]
-    counts = {
-        (name, split): await service.tasks.count(name, split)
-        for name in names
         for split in ("train", "test")
     }
-    return script(names, counts, episodes, seed)
 
 
 async def _play(service: SessionService, part: ScriptPart, random: Random) -> None:

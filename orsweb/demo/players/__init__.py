@@ -1,4 +1,4 @@
-"""Scripted players, one for each bundled environment, that play as well as their `skill` says.
+"""Scripted players, one for each environment of the demo, that play as well as their `skill` says.
 
 A player knows the whole task, including its hidden fields. `skill`, from 0 to 1, is how often it
 uses that knowledge instead of guessing. A player without skill also makes mistakes like someone who
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
-from orsweb.demo.players import chart, code, guess, math, maze, shell, web
+from orsweb.demo.players import chart, code, guess, math, maze, repair, shell, web
 from orsweb.demo.scripted_session import Act
 
 Player = Callable[[Mapping[str, Any], float, Random, Act], Awaitable[None]]
@@ -26,4 +26,5 @@ PLAYERS: dict[str, Player] = {
     "web": web.play,
     "shell": shell.play,
     "code": code.play,
+    "repair": repair.play,
 }
