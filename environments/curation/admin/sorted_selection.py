@@ -85,8 +85,8 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
             is_whole &= batch.is_last
             tasks += batch.ids
         figures = _figures(column, tasks)
-        played = [task for task in tasks if task in figures]
-        ids += sorted(played, key=figures.__getitem__, reverse=is_descending)
+        with_figures = [task for task in tasks if task in figures]
+        ids += sorted(with_figures, key=figures.__getitem__, reverse=is_descending)
         ids += [task for task in tasks if task not in figures]
     return list(dict.fromkeys(ids)), is_whole
 

@@ -95,17 +95,17 @@ class JsonArray:
             raise self._broken(f"is not JSON: {where}") from error
 
     def _expect(self, marks: str) -> str:
-        found = self._peek()
-        if not found or found not in marks:
+        mark = self._peek()
+        if not mark or mark not in marks:
             expectation = " or ".join(repr(mark) for mark in marks)
             is_at = f"after row {self._number}" if self._number else "at the start"
-            what = repr(found) if found else "its end"
+            what = repr(mark) if mark else "its end"
             raise Unreadable(
                 f"{self._name} has {what} {is_at}, where {expectation} is expected: it is not a JSON "
                 "array, or is cut off."
             )
         self._at += 1
-        return found
+        return mark
 
     def _peek(self) -> str:
         """Return the next character that is not a blank; empty at the end."""

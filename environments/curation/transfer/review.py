@@ -99,7 +99,7 @@ class Decision:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ExistingTasks:
     """The existing tasks and places that concern the rows of one batch."""
 
     tasks: dict[str, KnownTask] = field(default_factory=dict)
@@ -135,8 +135,8 @@ class Review:
         )
         self._split = target.split.pk if target.split else None
         tasks = Task.objects.filter(environment=target.environment.pk)
-        superseded = tasks.filter(is_superseded()).values_list("spec", "pk").iterator(2000)
-        self._superseded = {_digest(apart_from_spelling(spec)): pk for spec, pk in superseded}
+        superseded_rows = tasks.filter(is_superseded()).values_list("spec", "pk").iterator(2000)
+        self._superseded = {_digest(apart_from_spelling(spec)): pk for spec, pk in superseded_rows}
         quarantines = (
             tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
         )
@@ -147,7 +147,7 @@ class Review:
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
         """Yield the decisions about the rows that are not refused, in order."""
         rows = list(batch)
-        existing = self._found([row for row in rows if isinstance(row, FileTask)])
+        existing = self._existing_tasks([row for row in rows if isinstance(row, FileTask)])
         for row in rows:
             decision = row if isinstance(row, Refusal) else self._decide(row, existing)
             if isinstance(decision, Refusal):
@@ -156,7 +156,7 @@ class Review:
                 self._count(decision, existing)
                 yield decision
 
-    def _decide(self, row: FileTask, existing: _Found) -> Decision | Refusal:
+    def _decide(self, row: FileTask, existing: _ExistingTasks) -> Decision | Refusal:
         task, digest = existing.tasks.get(row.hash), row.hash
         if task is None and (task := existing.quarantined.get(row.hash)):
             self.report.quarantined += 1
@@ -204,7 +204,7 @@ class Review:
             "relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled
         )
 
-    def _count(self, decision: Decision, existing: _Found) -> None:
+    def _count(self, decision: Decision, existing: _ExistingTasks) -> None:
         report, labels = self.report, decision.candidate.labels
         report.from_elsewhere += labels.split not in (None, self._target.name)
         if decision.kind == "added":
@@ -220,9 +220,9 @@ class Review:
                 elif decision.kind == "edited":
                     report.replaced_in[place.name] += 1
 
-    def _found(self, rows: list[FileTask]) -> _Found:
+    def _existing_tasks(self, rows: list[FileTask]) -> _ExistingTasks:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
-        batch = _Found()
+        batch = _ExistingTasks()
         tasks = tasks_by_hash(self._target.environment.pk, hashes)
         hashes_here, spellings = {digest for digest, *_ in tasks}, dict[str, str]()
         for row in rows if self._superseded or self._quarantined else ():

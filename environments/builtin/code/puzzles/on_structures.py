@@ -93,18 +93,18 @@ def _paths(random: Random) -> Puzzle:
                 ways[y][x] = 0 if mark == wall else 1 if x == y == 0 else come
         return ways[-1][-1] % modulus
 
-    named = {
+    words_by_step = {
         (0, 1): "one to the right",
         (1, 0): "one down",
         (1, 1): "one down and one to the right",
     }
-    named |= {
+    words_by_step |= {
         (0, 2): "two to the right, over whatever is between",
         (2, 1): "two down and one to the right, over anything",
     }
     text = (
         f"`rows` is a grid with walls {wall!r} and free places '.'. A step goes "
-        f"{', or '.join(named[m] for m in moves)}, and ends on a free place. Return in how many "
+        f"{', or '.join(words_by_step[m] for m in moves)}, and ends on a free place. Return in how many "
         "ways one gets from the "
         f"top left to the bottom right place, modulo {modulus}; 0 if either is a wall."
     )
