@@ -44,7 +44,8 @@ class Session:
     usage: KeyUsage
     episode: LiveEpisode
     state: State
-    """Only `enter` changes it."""
+    """Only `enter` changes it. Calls run while it is READY; a Dormant session was opened by an
+    earlier server and waits for its client's next request."""
     calls: Calls = field(default_factory=Calls)
     instance: PlayedInstance | None = None
     """From the start of construction until it is closed: an `Instance` (`instance.py`) for a class

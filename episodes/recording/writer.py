@@ -162,7 +162,8 @@ class RecordWriter(threading.Thread):
         self._writing = threading.Lock()
 
     def run(self) -> None:
-        """Write all that waits in one transaction, tell those who wait for it, and again."""
+        """Write all that waits in one transaction (`_commit`; `_write` deals with what the database
+        refuses), tell those who wait for it, and again."""
         is_open = True
         while is_open and not self.given_up.is_set():
             calls = self._gather()
