@@ -2,7 +2,7 @@
 check before they act.
 
 Everything is an integer in memory: a request within its quotas costs a few additions and
-comparisons, and waits for nothing. Only `environments/keys/quota_ledger.py` knows the database.
+comparisons, and waits for nothing. Only `environments/keys/quota_clock.py` knows the database.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from environments.hosts.remote_sync import RemoteSync
 from environments.hosts.worker_host import WorkerLoad
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
-from environments.keys.quota_ledger import QuotaLedger
+from environments.keys.quota_clock import QuotaClock
 from environments.keys.shared_quotas import SharedQuotas
 from environments.models import Environment
 from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
@@ -100,7 +100,7 @@ class _Parts:
     pool: ThreadPool
     host: EveryHost
     remotes: RemoteSync
-    ledger: QuotaLedger
+    quota_clock: QuotaClock
     secrets: OperatorSecrets
     faults: FaultReports
     ownership: Ownership | None
@@ -217,7 +217,7 @@ async def close_service(timeout_seconds: float) -> int:
     parts.remotes.stop()
     ring.stop()
     await parts.service.drain(timeout_seconds * (1 - FLUSH_SHARE))
-    await parts.ledger.stop()
+    await parts.quota_clock.stop()
     if parts.ownership is not None:
         await asyncio.to_thread(parts.ownership.close)
     if parts.messages is not None:
@@ -299,8 +299,8 @@ async def _open(
     if conf.has_keys():
         await _follow_keys(opened)
     security_log.start(opened.recent_secrets.log_line)
-    ledger = QuotaLedger()
-    await ledger.start(None if messages is None else _shared_quotas(messages))
+    quota_clock = QuotaClock()
+    await quota_clock.start(None if messages is None else _shared_quotas(messages))
     opened.take_over(sessions, _usage_of)
     if membership is None and directory is not None:
         opened.share_sessions(await OpeningNotes.of(directory, sessions))
@@ -321,7 +321,7 @@ async def _open(
         pool,
         host,
         remotes,
-        ledger,
+        quota_clock,
         secrets,
         faults,
         ownership,

@@ -11,7 +11,7 @@ from django.db.models import Max, Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, Replaced
 from environments.curation.edited_spec import checked_spec
-from environments.curation.labels import mark_replaced
+from environments.curation.revision_writer import mark_replaced
 from environments.curation.split_counts import in_splits, shares_of, still_served
 from environments.curation.work import RecordedAction, change_of, recorded, staged
 from environments.database.jobs import Progress, silent

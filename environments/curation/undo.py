@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.edit import find_task, plan_succession, succeed
 from environments.curation.history_rows import object_of
-from environments.curation.labels import Change, changes_of
+from environments.curation.revision_writer import Change, changes_of
 from environments.curation.split_counts import shares_of, still_served, tasks
 from environments.curation.undo_of_settings import inverse_of
 from environments.curation.undo_of_tasks import UndoWork

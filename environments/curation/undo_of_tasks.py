@@ -17,7 +17,7 @@ from environments.curation.history_rows import (
     splits_after,
     splits_before,
 )
-from environments.curation.labels import changes_in
+from environments.curation.revision_writer import changes_in
 from environments.curation.split_counts import tasks as counted
 from environments.database.json_rows import among
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag

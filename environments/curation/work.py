@@ -3,7 +3,7 @@
 First the places of tasks and the revisions are staged in batches. Places are not visible yet, and
 until the action is decided on it can be stopped, which deletes both again. Then one short
 transaction makes the places visible and decides the action. Then the labels of tasks follow from
-its revisions (`labels.py`), also if the process dies: the next start of the server finishes what
+its revisions (`revision_writer.py`), also if the process dies: the next start of the server finishes what
 was decided, and forgets what was not. For few tasks all of this is one transaction.
 """
 
@@ -23,7 +23,7 @@ from django.utils import timezone
 from environments import security_log
 from environments.curation.action import MAX_TOGETHER, ActionOutcome
 from environments.curation.history_rows import Revisions
-from environments.curation.labels import apply_labels
+from environments.curation.revision_writer import apply_labels
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_pauses import flush_later, give_way
@@ -168,7 +168,7 @@ def carry_out(
     how many changed.
 
     `stage` stages the changes of splits and writes the revisions of at most BATCH tasks, in a
-    transaction, and returns how many tasks change; labels follow from the revisions (`labels.py`).
+    transaction, and returns how many tasks change; labels follow from the revisions (`revision_writer.py`).
     `changes` have to be entered. What `progress` raises is raised before anything changes.
     """
     count = 0

@@ -17,7 +17,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from environments import security_log
-from environments.access.logins import rights_of
+from environments.access.current_login import rights_of
 from environments.database.worker_threads import started_thread
 from environments.errors import BrokenOff
 from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, OpenStream, open_streams

@@ -25,8 +25,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from environments import conf
+from environments.access.current_login import rights_of
 from environments.access.local_operator import OPERATOR
-from environments.access.logins import rights_of
 from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import viewer_of
 from environments.errors import KeyRefused

@@ -28,7 +28,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from environments.access.logins import recently_logged_in
+from environments.access.current_login import recently_logged_in
 from environments.access.permissions import SEE_PAGES
 from environments.database.storable import index_in
 from environments.filtering.parameters import BadFilter

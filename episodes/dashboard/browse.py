@@ -23,7 +23,7 @@ from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
 from episodes.browsing.task_lines import name_tasks, task_line_of
-from episodes.dashboard.shared_parts import shared_part
+from episodes.dashboard.live_parts import shared_part
 from episodes.filtering.columns import HEADINGS, headings, with_list_columns
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter

@@ -21,7 +21,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
-from environments.access.logins import recently_logged_in
+from environments.access.current_login import recently_logged_in
 from environments.access.permissions import SEE_PAGES
 from environments.access.privacy import viewer_of
 from environments.errors import OverQuota

@@ -20,7 +20,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from environments.access.logins import logged_in
+from environments.access.current_login import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
 from environments.access.privacy import viewer_of
 from environments.models import UNRESTRICTED, Viewer

@@ -26,7 +26,7 @@ from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.rollups.task_statistics import count
-from episodes.runs.conversations import run_of_conversation
+from episodes.runs.run_of_conversation import run_of_conversation
 from episodes.uploads.batch import KnownRollouts, UploadBatch
 from episodes.uploads.events import UploadChunk
 

@@ -2,7 +2,7 @@
 becomes visible.
 
 Places and revisions are staged in batches. One transaction makes the places visible and decides the
-import; the labels of tasks follow from the revisions (`curation/labels.py`).
+import; the labels of tasks follow from the revisions (`curation/revision_writer.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 
 from environments.curation.action import MAX_TOGETHER
-from environments.curation.labels import apply_labels
+from environments.curation.revision_writer import apply_labels
 from environments.curation.transfer.scratch_database import Scratch
 from environments.curation.work import RecordedAction
 from environments.database.write_pauses import give_way

@@ -17,7 +17,7 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, nearest
 from environments.files.output import write_whole
 from environments.files.rows import TransferError
-from environments.filtering.options import add_filter, filter_in
+from environments.filtering.command_options import add_filter, filter_in
 from environments.models import UNRESTRICTED, Split
 
 FILTERS = ("tag", "state", "source", "bucket", "search")

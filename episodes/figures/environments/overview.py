@@ -32,7 +32,7 @@ from environments.scoring.definition import (
 from episodes.attempts.rule import FAILURES
 from episodes.browsing.running_episodes import ended, running, running_count
 from episodes.browsing.task_lines import name_tasks, task_lines
-from episodes.dashboard.shared_parts import shared_part
+from episodes.dashboard.live_parts import shared_part
 from episodes.dashboard.view_parameters import overrides_context
 from episodes.figures.activity import Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of

@@ -17,7 +17,7 @@ from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
 from environments.files.rows import many
-from environments.filtering.options import add_filter, filter_in
+from environments.filtering.command_options import add_filter, filter_in
 from environments.hosts import printer
 from environments.hosts.every_host import EveryHost
 from environments.hosts.loading import load

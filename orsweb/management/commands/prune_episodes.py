@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from environments.display.progress_bar import progress_bar
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
-from environments.filtering.options import add_filter, filter_in
+from environments.filtering.command_options import add_filter, filter_in
 from environments.filtering.parameters import span
 from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import NamedRows, refuse_all

@@ -16,7 +16,7 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
 from environments.files.rows import many
-from environments.filtering.options import add_filter, filter_in
+from environments.filtering.command_options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.filters import EpisodeFilter

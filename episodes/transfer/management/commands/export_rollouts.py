@@ -11,7 +11,7 @@ from environments import security_log
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
-from environments.filtering.options import add_filter, filter_in
+from environments.filtering.command_options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode

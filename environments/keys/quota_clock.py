@@ -1,7 +1,7 @@
 """The clock of the quotas: begins their minutes, and keeps what was recorded on a day over a
 restart.
 
-Recorded bytes are counted in memory. Once a second the ledger adds what is new to their rows, of
+Recorded bytes are counted in memory. Once a second the clock adds what is new to their rows, of
 keys with a quota of them; a kill loses the count of the last second. Several servers of one
 database add to the same row, and each learns from it what the others have recorded, also when it
 has nothing to add.
@@ -43,7 +43,7 @@ _ADD = """
 log = structlog.get_logger(__name__)
 
 
-class QuotaLedger:
+class QuotaClock:
     """Runs on the service's loop, between `start` and `stop`."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from episodes.dashboard import shared_parts
+from episodes.dashboard import live_parts
 from episodes.recording import live
 from episodes.recording.live import Live
 from tests.stored import make_environment, make_episode
@@ -21,12 +21,12 @@ PARTS = ["/episodes/", "/?part=now", "/?part=environments"]
 
 @pytest.fixture(autouse=True)
 def nothing_made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(shared_parts, "MAX_AGE_SECONDS", 3600.0)
-    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(shared_parts, "BUSY_SHARE", 100.0)
-    shared_parts._parts.clear()
+    monkeypatch.setattr(live_parts, "MAX_AGE_SECONDS", 3600.0)
+    monkeypatch.setattr(live_parts, "MAX_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(live_parts, "BUSY_SHARE", 100.0)
+    live_parts._parts.clear()
     yield
-    shared_parts._parts.clear()
+    live_parts._parts.clear()
 
 
 def fetched(client: Client, part: str, headers: dict[str, str] = REFETCH) -> str:
@@ -70,7 +70,7 @@ def test_what_a_person_asks_for_is_made_anew(client: Client, part: str) -> None:
 def test_an_old_one_is_made_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = fetched(client, "/episodes/")
     make_episode()
-    monkeypatch.setattr(shared_parts, "MAX_AGE_SECONDS", -1.0)
+    monkeypatch.setattr(live_parts, "MAX_AGE_SECONDS", -1.0)
     assert fetched(client, "/episodes/") != first
 
 
@@ -78,8 +78,8 @@ def test_an_old_one_is_made_again(client: Client, monkeypatch: pytest.MonkeyPatc
 def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
     client: Client, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 100.0)
-    monkeypatch.setattr(shared_parts, "MAX_SHARE", 1e-9)
+    monkeypatch.setattr(live_parts, "MAX_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr(live_parts, "MAX_SHARE", 1e-9)
     first = client.get(part, headers=REFETCH)
     make_episode()
     Live().tell([])  # without a listener
@@ -88,7 +88,7 @@ def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
     assert [90 < float(one["X-Refetch-Pause"]) <= 100 for one in (first, soon)] == [True, True]
     assert ["X-Refetch-Again" in one for one in (first, soon)] == [False, True]
 
-    (made,) = shared_parts._parts.values()
+    (made,) = live_parts._parts.values()
     made.made_at -= 100
     later = client.get(part, headers=REFETCH)
     assert later.content != first.content
@@ -98,10 +98,10 @@ def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
 def test_the_pause_is_twice_as_long_while_the_process_is_busy(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 100.0)
-    monkeypatch.setattr(shared_parts, "MAX_SHARE", 1e-9)
-    monkeypatch.setattr(shared_parts, "LOAD_SECONDS", 0.0)
-    monkeypatch.setattr(shared_parts, "BUSY_SHARE", 0.0)
+    monkeypatch.setattr(live_parts, "MAX_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr(live_parts, "MAX_SHARE", 1e-9)
+    monkeypatch.setattr(live_parts, "LOAD_SECONDS", 0.0)
+    monkeypatch.setattr(live_parts, "BUSY_SHARE", 0.0)
     assert 190 < float(client.get("/episodes/", headers=REFETCH)["X-Refetch-Pause"]) <= 200
 
 
