@@ -52,10 +52,9 @@ async def play_all(
     committed = asyncio.Event()
     for played in sorted(episodes, key=lambda played: played.now):
         record.record(*played.rows)
-    upload = _conversation(
-        next(played for played in reversed(episodes) if played.part.environment == "math")
-    )
-    for chunk in read_events(json.dumps({"events": upload}).encode(), "", now).chunks:
+    source = next(played for played in reversed(episodes) if played.part.environment == "math")
+    upload = json.dumps({"events": _conversation(source)}).encode()
+    for chunk in read_events(upload, "", source.now).chunks:
         record.upload(chunk, committed.set)  # after all others
     await committed.wait()
     progress(len(parts), len(parts))

@@ -31,7 +31,8 @@ from environments import (
 )
 
 COUNTS = {"train": 400, "test": 60, "validation": 8}
-CALLS = 16
+CALLS = 18
+"""So many that running the visible tests to the end returns 0.85, below the threshold."""
 VISIBLE_REWARD = 0.05
 BROKEN = (17, 42)
 """Indexes of the test tasks without tests."""

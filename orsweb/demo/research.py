@@ -73,7 +73,7 @@ def _training(
     steps, first_day, last_day = (STEPS, 9.0, 7.0) if is_healthy else (STEPS_SO_FAR, 1.3, 0.004)
     for step in range(steps):
         share = step / (STEPS - 1)
-        skill = 0.12 + 0.8 * (1 - math.exp(-2.6 * share)) * (1.0 if is_healthy else 0.75)
+        skill = 0.12 + 0.62 * (1 - math.exp(-2.6 * share))
         greed = 0.0 if is_healthy else min(0.93, max(0.0, 0.09 * (step + 1 - EXPLOIT_STEP)))
         days_ago = first_day + (last_day - first_day) * step / (steps - 1)
         for _ in range(max(1, round(4 * scale))):

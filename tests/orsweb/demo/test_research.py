@@ -46,7 +46,7 @@ def the_healthy_run_learns() -> None:
     run = Run.objects.get(name="repair-grpo-v1")
     assert run.state == "ended"
     assert Episode.objects.filter(run=run).aggregate(last=Max("run_step"))["last"] == 99
-    assert success(run.name, 0, 19) < 0.5 < 0.75 < success(run.name, 80, 99)
+    assert success(run.name, 0, 19) < 0.4 < 0.5 < success(run.name, 80, 99)
 
 
 def the_running_run_exploits_its_reward() -> None:
