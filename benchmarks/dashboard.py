@@ -169,9 +169,9 @@ def _queries(client: Any, url: str) -> int:
 def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     """Print how many steps of the first episodes each format exports in a second; return whether
     all are fast enough."""
+    from environments.files.streaming import in_large_pieces
     from episodes.models import Episode, Step
     from episodes.transfer.export_file import ExportFile
-    from episodes.transfer.exporting import in_large_pieces
     from episodes.transfer.formats import EXPORT_FORMATS
 
     names = [name for name in EXPORT_FORMATS if options.only in f"export {name}"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from django.db import Error, connections
@@ -26,8 +26,22 @@ CHECK_SECONDS = 3.0
 """Time after which a download checks again whether its client may have it."""
 MAX_SENT_BYTES = 64 * 1024
 """Bytes that are sent without a check, however slowly the client reads."""
+MIN_PIECE_BYTES = 128 * 1024
+"""Minimum size of a piece, except for the last one."""
 
 Pieces = Generator[bytes, None, None]
+
+
+def in_large_pieces(texts: Iterator[str | bytes]) -> Pieces:
+    """Yield what `texts` yields in pieces of at least MIN_PIECE_BYTES."""
+    buffer = bytearray()
+    for text in texts:
+        buffer += text.encode() if isinstance(text, str) else text
+        if len(buffer) >= MIN_PIECE_BYTES:
+            yield bytes(buffer)
+            buffer.clear()
+    if buffer:
+        yield bytes(buffer)
 
 
 @dataclass(frozen=True, slots=True)

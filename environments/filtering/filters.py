@@ -1,7 +1,7 @@
 """Filters: what the address of a list says about its rows, and which rows that leaves.
 
     class EpisodeFilter(Filters):
-        model: str | None = parameter(words, "Name of a model", narrow=by_model)
+        model: str | None = parameter(any_text, "Name of a model", narrow=by_model)
 
     filters = EpisodeFilter.parse(request.GET, viewer)
 

@@ -133,7 +133,8 @@ def kind_of(episode: Any) -> str:
 
 
 def treatment_of(episode: Any, convention: Convention) -> Treatment:
-    """Return how an ended Episode counts by the convention. Reads `episode.play` of people."""
+    """Return how an ended Episode counts by the convention: one that was finished or abandoned keeps
+    its return. Reads `episode.play` of people."""
     return convention.treatments.get(kind_of(episode), "keep")
 
 

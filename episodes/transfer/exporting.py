@@ -9,7 +9,7 @@ some megabytes, however many episodes there are, and no transaction stays open b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Self, cast
@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from environments.database.storable import id_in
 from environments.errors import OrsError
-from environments.files.streaming import Pieces, StreamedFile
+from environments.files.streaming import StreamedFile, in_large_pieces
 from environments.filtering.parameters import (
     BadFilter,
     chosen,
@@ -47,8 +47,6 @@ from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import TaskGuard
 
 MAX_IDS = 1000
-MIN_PIECE_BYTES = 128 * 1024
-"""Minimum size of a piece, except for the last one."""
 RUNNING_HEADER = "X-Running-Episodes"
 """Header of a response with a file: how many episodes in the file were still running."""
 NO_EPISODES = "No episodes match the filter, so there is nothing to export."
@@ -181,18 +179,6 @@ def _ids(name: str, text: str) -> list[int]:
         count = f"{len(ids)} numbers"
         raise BadFilter(name, count, f"up to {MAX_IDS} are allowed; a filter has no such limit")
     return ids
-
-
-def in_large_pieces(texts: Iterator[str | bytes]) -> Pieces:
-    """Yield what `texts` yields in pieces of at least MIN_PIECE_BYTES."""
-    buffer = bytearray()
-    for text in texts:
-        buffer += text.encode() if isinstance(text, str) else text
-        if len(buffer) >= MIN_PIECE_BYTES:
-            yield bytes(buffer)
-            buffer.clear()
-    if buffer:
-        yield bytes(buffer)
 
 
 def running_among(episodes: QuerySet[Episode], format: ExportFormat) -> int:

@@ -14,13 +14,13 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.errors import OverQuota
-from environments.files.streaming import StreamedFile, download_of
+from environments.files.streaming import StreamedFile, download_of, in_large_pieces
 from environments.filtering.parameters import refuse_blanks
 from episodes.dashboard.guards import refused
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode, Rollout
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import EpisodeExport, NothingToExport, in_large_pieces
+from episodes.transfer.exporting import EpisodeExport, NothingToExport
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import blind_to

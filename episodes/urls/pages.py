@@ -51,5 +51,5 @@ urlpatterns = [
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("events/", events, name="events"),
     *figures.pages,
-    *url_patterns("pages"),
+    *url_patterns("pages"),  # such as episodes/export in episodes/transfer/urls.py
 ]

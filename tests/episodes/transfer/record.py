@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from environments.files.streaming import in_large_pieces
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.models.task_hash import content_hash
 from episodes.models import (
@@ -24,7 +25,6 @@ from episodes.models import (
     Step,
 )
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import in_large_pieces
 from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.importing import EpisodeImportReport, Import
 from episodes.transfer.training_options import TrainingOptions

@@ -16,13 +16,14 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
 from environments.files.rows import many
+from environments.files.streaming import in_large_pieces
 from environments.filtering.command_options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.filters import EpisodeFilter
 from episodes.transcript.hosted_prompts import HostedPrompts
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, in_large_pieces, running_among
+from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, running_among
 from episodes.transfer.formats import EXPORT_FORMATS
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP

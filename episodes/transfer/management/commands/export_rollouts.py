@@ -11,12 +11,12 @@ from environments import security_log
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
+from environments.files.streaming import in_large_pieces
 from environments.filtering.command_options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Episode
 from episodes.transfer.export_file import ExportFile
-from episodes.transfer.exporting import in_large_pieces
 from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.management.commands.export_episodes import add_output
 from episodes.transfer.training_options import TrainingOptions
