@@ -179,4 +179,4 @@ class SpecMember(Func):
         # OFFSET 0 makes the planner compute the value once.
         member = f"SELECT ({spec})::json #> '{{{','.join(self._names)}}}' AS v OFFSET 0"
         form = self._postgresql.format(**self._values)
-        return f"(SELECT {form} FROM ({member}) AS member)", ()
+        return f"(SELECT {form} FROM ({member}) AS member)", ()  # nosec B608 # names and numbers
