@@ -189,8 +189,8 @@ def _cut_off(one: Played) -> None:
     os.kill(server, signal.SIGSTOP)
     with connections[ALIAS].cursor() as cursor:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "
-            "'%two.sock%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name LIKE '%two.sock%'"
         )
     one.said["cut"] = other.call("add", {"number": 4}).text
     os.kill(server, signal.SIGCONT)
@@ -264,7 +264,8 @@ def test_a_session_ends_at_whichever_server(played: Played) -> None:
 def test_a_server_that_was_found_dead_records_nothing_more_and_says_so(played: Played) -> None:
     assert (played.said["cut"], played.said["rejoined"]) == ("6", "606")
     assert played.rewards("cut") == [(0, 2.0), (1, 4.0), (2, 600.0)]
-    assert "other servers found this one dead" in played.servers[1].log
+    log = played.servers[1].log
+    assert "other servers found this one dead" in log, log
 
 
 def test_quotas_count_what_other_servers_have(played: Played) -> None:

@@ -106,7 +106,8 @@ def test_a_page_catches_up_when_messages_may_have_been_lost(
         psycopg.connect(first.database_url) as database,
     ):
         database.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
         )
         assert heard(events, "catch-up") == {"ids": []}
         agent.open({"id": "later"}, "echo")
