@@ -75,7 +75,8 @@ def test_they_end_with_the_server_and_incidents_name_them(
         )
     how, environment = incident.how, incident.environment
     assert environment is not None and environment.name == "forking"
-    assert f"of forking (pid {left[0].pid})" in how and f"sleep 600 (pid {left[2].pid})" in how
+    # the process of the pool may have ended with its server by itself
+    assert f"of forking (pid {left[1].pid})" in how and f"sleep 600 (pid {left[2].pid})" in how
 
 
 def test_signals_to_them_do_not_reach_the_server(server: LiveServer) -> None:
