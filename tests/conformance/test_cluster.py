@@ -185,6 +185,7 @@ def _cut_off(one: Played) -> None:
     agent.call("add", {"number": 2})
     agent.begin("add", {"number": 30, "seconds": 0.5})
     eventually(lambda: one.begun(30) == 1)
+    eventually(lambda: second.pid != second.process.pid)  # which it is without a server
     server = second.pid
     os.kill(server, signal.SIGSTOP)
     with connections[ALIAS].cursor() as cursor:
