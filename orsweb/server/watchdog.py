@@ -201,8 +201,12 @@ class Watchdog:
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
             start = self._stacks_size()
-            for number in (LOOP_STACK_SIGNAL, STACKS_SIGNAL):
-                os.kill(self._server, number)
+            os.kill(self._server, LOOP_STACK_SIGNAL)
+            time.sleep(STACKS_SECONDS)
+            # To write the stacks of threads that run can end the process. They will run if it was
+            # stopped and goes on, or if its loop goes on already.
+            if self._stacks_size() > start and self._heartbeat.beats == self._beats:
+                os.kill(self._server, STACKS_SIGNAL)
                 time.sleep(STACKS_SECONDS)
             self._read_to = self._stacks_size()
             return read_stacks(self._directory, start)

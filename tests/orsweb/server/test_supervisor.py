@@ -19,6 +19,7 @@ import pytest
 from orsweb.server.listening import listen
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.supervisor import POLL_SECONDS
+from orsweb.server.thread_stacks import LOOP_STACK_SIGNAL, STACKS_SIGNAL
 from tests.conformance.agent import Agent, eventually
 from tests.server import ROOT, LiveServer
 
@@ -64,6 +65,20 @@ def test_it_watches_on_after_it_was_suspended(server: LiveServer) -> None:
     os.kill(server.pid, signal.SIGKILL)
     eventually(lambda: server.log.count("started again") == starts + 1)
     assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200
+
+
+def test_a_stopped_server_is_not_asked_for_the_stacks_of_its_threads(server: LiveServer) -> None:
+    """It would write them when its threads run again, which can end it."""
+    pid, looks = server.pid, server.log.count("the event loop stands still")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: server.log.count("the event loop stands still") > looks)
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        pending = next(int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    asked = [number for number in (LOOP_STACK_SIGNAL, STACKS_SIGNAL) if pending >> number - 1 & 1]
+    assert asked == [LOOP_STACK_SIGNAL]
 
 
 def test_the_sockets_listen_before_the_server_has_started() -> None:
