@@ -44,15 +44,15 @@ async def play_all(
     for number, part in enumerate(parts):
         progress(number, len(parts))
         start = now - part.days_ago * DAY_SECONDS
-        played = PlayedEpisode(
+        episode = PlayedEpisode(
             part, record.next_episode(), start, Random(f"research/{seed}/{number}")
         )
-        await played.play(service, host)
-        episodes.append(played)
+        await episode.play(service, host)
+        episodes.append(episode)
     committed = asyncio.Event()
-    for played in sorted(episodes, key=lambda played: played.now):
-        record.record(*played.rows)
-    source = next(played for played in reversed(episodes) if played.part.environment == "math")
+    for episode in sorted(episodes, key=lambda episode: episode.now):
+        record.record(*episode.rows)
+    source = next(episode for episode in reversed(episodes) if episode.part.environment == "math")
     upload = json.dumps({"events": _conversation(source)}).encode()
     for chunk in read_events(upload, "", source.now).chunks:
         record.upload(chunk, committed.set)  # after all others
