@@ -130,7 +130,7 @@ pages: Any = ProxyHeadersMiddleware(
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
     """Pass pages to Django, on a few threads (`page_threads.py`), and all other requests to the
     protocol's handler."""
-    if not is_page(scope["method"], scope["path"]):
+    if protocol.serves(scope["method"], scope["path"], scope["headers"]):
         return answer_agent(protocol, scope, receive, send)
     handler = play if service_or_none() is None and scope["path"].startswith("/play/") else pages
     response: Awaitable[None] = handler(scope, receive, send)

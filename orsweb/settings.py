@@ -278,6 +278,7 @@ MIDDLEWARE = [
     "orsweb.pages.middleware.ContentPolicy",
     "orsweb.pages.middleware.Common",
     "orsweb.pages.static_files.Assets",
+    "orsweb.pages.middleware.CompressedPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

@@ -17,7 +17,6 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.access.privacy import viewer_of
 from environments.display import parts
-from environments.display.visible import visible_html
 from environments.features import url_of_page
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import count_in, definition_in, given
@@ -125,14 +124,13 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@gzip_page
 @takes("first", "return")
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the window of steps that holds step `first`."""
     episode = find(pk, Episode.objects.select_related("prompt"))
     definition = return_in(request, episode.environment)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    return HttpResponse(visible_html(_window(request, episode, transcript)["window"]))
+    return HttpResponse(_window(request, episode, transcript)["window"])
 
 
 @require_safe

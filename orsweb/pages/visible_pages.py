@@ -19,8 +19,7 @@ class VisiblePagesMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        # the steps that a replay loads were marked and compressed before
-        if is_page and not response.streaming and "Content-Encoding" not in response.headers:
+        if is_page and not response.streaming:
             page = response.content.decode(response.charset)
             if (visible_page := visible_html(page)) != page:
                 response.content = visible_page

@@ -277,7 +277,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         path = inner_path(unquote(path) if "%" in path else path, self._agents.path_prefix)
-        if not self._agents.serves(method, path):
+        if not self._agents.serves(method, path, self.headers):
             return False
         scope: Any = self.scope
         scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")

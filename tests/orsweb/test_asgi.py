@@ -84,6 +84,20 @@ def test_it_serves_static_files_without_collecting_them(server: LiveServer) -> N
     )
 
 
+@each("path", ["/nope", "/nope/", "/episode/1/", "/echo/nope"])
+def test_a_browser_gets_a_page_at_an_unknown_path(server: LiveServer, path: str) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    answer = httpx.get(f"{server.url}{path}", headers=browser)
+    assert answer.status_code == 404 and "<h1>Page not found</h1>" in answer.text
+    assert httpx.get(f"{server.url}{path.rstrip('/')}").json() == {"detail": "Not Found"}
+
+
+@each("path", ["/health", "/version", "/echo/tools", "/mcp/echo"])
+def test_a_browser_gets_json_of_the_protocol(server: LiveServer, path: str) -> None:
+    answer = httpx.get(f"{server.url}{path}", headers={"Accept": "text/html"})
+    assert answer.headers["content-type"].startswith("application/json")
+
+
 @each("path", ["/", "/admin/", "/static/admin/css/base.css", "/health", "/echo/tools"])
 def test_it_refuses_a_foreign_host(server: LiveServer, path: str) -> None:
     assert (

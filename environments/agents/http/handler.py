@@ -2,7 +2,8 @@
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents
 need neither. This handler checks the Host, and finds the view by its path: a DRF view of `ors/`
-(`urls.py` has their paths) or `mcp/`. Unknown paths are answered with JSON, never with an HTML page.
+(`urls.py` has their paths) or `mcp/`. Unknown paths are answered with JSON; those that a browser opens
+are left to the pages.
 `orsweb/server/exchange.py` and `asgi_exchange.py` read requests and send responses.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as
@@ -15,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 from django.http.request import validate_host
-from django.urls import Resolver404, URLResolver
+from django.urls import Resolver404, ResolverMatch, URLResolver
 from django.urls.resolvers import RegexPattern
 
 from environments import conf, security_log
@@ -38,10 +39,11 @@ log = structlog.get_logger(__name__)
 MCP_PATH = "/mcp/"
 MAX_CACHED_ROUTES = 4096
 MAX_CACHED_HOSTS = 100
+_SLASHES = re.compile("/{2,}")
 
 
 class ProtocolHandler:
-    """Answers the requests that `serves` recognizes by their method and path, without the prefix.
+    """Answers the requests that `is_agents` recognizes by their method and path, without the prefix.
 
     `urls` is the dotted path of the module with its `urlpatterns`; each of `around` wraps the
     function that answers a request.
@@ -50,17 +52,27 @@ class ProtocolHandler:
     def __init__(
         self,
         urls: str,
-        serves: Callable[[str, str], bool],
+        is_agents: Callable[[str, str], bool],
         *around: Callable[[Answer], Answer] | None,
     ) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
-        self.serves = serves
+        self._is_agents = is_agents
         self.max_body_bytes, self.path_prefix = conf.max_body_bytes(), conf.path_prefix()
         for wrapper in around:
             if wrapper is not None:
                 self.answer = wrapper(self.answer)  # type: ignore[method-assign, assignment]
+
+    def serves(self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether this answers a request: not if it is for a page, or by a browser for a path
+        that does not exist."""
+        if not self._is_agents(method, path):
+            return False
+        if method not in ("GET", "HEAD") or path in self._routes:
+            return True
+        accepts_html = any(name == b"accept" and b"text/html" in value for name, value in headers)
+        return not accepts_html or self._resolver_match(path) is not None
 
     async def respond(self, request: HttpRequest) -> Response:
         """Return the response to a request whose body has been read."""
@@ -121,20 +133,26 @@ class ProtocolHandler:
     ) -> tuple[type[ProtocolView], dict[str, str]] | Response:
         if "\0" in request.path:
             return refusal(404, NUL_IS_NOWHERE)
-        path = re.sub("/{2,}", "/", request.path)
+        path = _SLASHES.sub("/", request.path)
         if path != "/" and path.endswith("/"):
             return refusal(
                 307, "Leave out the trailing slash", {"Location": request.url_of(path.rstrip("/"))}
             )
-        try:
-            match = self._resolver.resolve(path)
-        except Resolver404:
+        match = self._resolver_match(path)
+        if match is None:
             return refusal(404, "Not Found")
         view: type[ProtocolView] = match.func.cls  # type: ignore[attr-defined]  # set by DRF's as_view
         route = (view, match.kwargs)
         if len(self._routes) < MAX_CACHED_ROUTES:
             self._routes[request.path] = route
         return route
+
+    def _resolver_match(self, path: str) -> ResolverMatch | None:
+        """Return what serves a path, with slashes at its end or repeated ones; None if nothing does."""
+        try:
+            return self._resolver.resolve(_SLASHES.sub("/", path.rstrip("/")) or "/")
+        except Resolver404:
+            return None
 
 
 def too_large(length: int, max_bytes: int) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 from django.test import AsyncClient, Client
 from pytest_django import Settings
@@ -52,3 +54,18 @@ async def test_a_path_without_its_slash_leads_to_the_one_with_it() -> None:
 
 def test_a_page_is_the_same_without_a_loop() -> None:
     assert Client().get("/environments/")["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/environments/", "/nosuch/", "/admin/"])
+def test_pages_are_compressed(path: str) -> None:
+    plain = Client().get(path)
+    answer = Client().get(path, headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in plain.headers and "Accept-Encoding" in plain["Vary"]
+    assert answer["Content-Encoding"] == "gzip"
+    assert len(answer.content) < len(plain.content) / 2
+    assert b"</html>" in gzip.decompress(answer.content)
+
+
+def test_event_streams_are_not_compressed() -> None:
+    answer = Client().get("/events/?channel=episodes", headers={"Accept-Encoding": "gzip"})
+    assert answer.streaming and "Content-Encoding" not in answer.headers
