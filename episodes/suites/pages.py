@@ -20,6 +20,7 @@ from environments.filtering.parameters import BadFilter, any_text, chosen, given
 from episodes.figures.comparison.pages import task_lines
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
+from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import BY
 from episodes.suites.scores import shares_of
 from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
@@ -27,6 +28,7 @@ from episodes.suites.versions import definition_of_member, version_named
 
 MAX_TASKS = 50
 MAX_SUITES = 200
+MAX_FAILING = 10
 NO_INTERVAL = (None, None)
 WHISKER_PIXELS = 120
 """Width of the drawn interval of a success rate."""
@@ -63,7 +65,8 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     by = given(request.GET, "by", chosen(BY)) or "model"
     file_format = given(request.GET, "format", chosen(("csv",)))
     cite = given(request.GET, "cite", any_text)
-    results = standings(version, viewer_of(request.user), by)
+    viewer = viewer_of(request.user)
+    results = standings(version, viewer, by)
     cited = next((row for row in results.ranked if cite in (row.key, None)), None)
     if cite is not None and cited is None:
         raise BadFilter("cite", cite, f"no {by} of this name has a rank here")
@@ -82,6 +85,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         runs = dict(Run.objects.filter(name__in=names).values_list("name", "pk"))
     shares = shares_of([member.weight for member in results.members])
     definitions = [definition_of_member(member) for member in results.members]
+    lines = task_lines([task.task for task in results.failing_tasks[:MAX_FAILING]], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -90,6 +94,10 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         "members": list(zip(results.members, shares, definitions, strict=True)),
         "ranked": [(row, runs.get(row.key), _whisker(row)) for row in results.ranked],
         "others": [(row, runs.get(row.key)) for row in results.others],
+        "failing": [
+            (task, *lines[task.task]) for task in results.failing_tasks if task.task in lines
+        ],
+        "part": SuitePart(version.suite.name, version.number),
         "cited": cited,
         "citation": cited and citation_of(results, cited, request.build_absolute_uri(address)),
         "width": WHISKER_PIXELS,
@@ -142,10 +150,12 @@ def _csv(results: SuiteStandings) -> Iterator[str]:
     version, parts = results.version, ("score", "low", "high", "tasks", "attempts")
     labels = [f"{member.number} {member.label}" for member in results.members]
     heads = ["suite", "version", "sha256", results.by, "rank", *parts, "suite_tasks"]
+    heads += ["failing_tasks", "is_provisional"]
     yield csv_line([*heads, *(f"{label} {part}" for label in labels for part in parts)])
     for row in results.rows:
         line = [version.suite.name, version.number, version.hash, row.key, row.rank]
         line += [row.score, *(row.interval or NO_INTERVAL), row.tasks, row.attempts, results.tasks]
+        line += [results.failing, results.is_provisional]
         for member in row.members:
             line += [member.sums.mean, *(member.interval or NO_INTERVAL)]
             line += [member.sums.tasks, member.sums.attempts]

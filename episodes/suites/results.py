@@ -2,11 +2,12 @@
 
 Members whose definition is the one in force in their environment are read from TaskStatistics, so
 that all attempts count. For another definition the newest episodes of the environment are read.
+Both name the tasks that fail: nobody has an attempt that counts, only failures of the environment.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -72,6 +73,15 @@ def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
     )
 
 
+class FailingTask(NamedTuple):
+    """A task of a member at which rollouts ended by failures of the environment, and no attempt
+    counts."""
+
+    member: int
+    task: int
+    failures: int
+
+
 class TaskCounts(NamedTuple):
     """The attempts of one player at one task."""
 
@@ -130,15 +140,42 @@ def sums_of_all(
     return sums
 
 
-def sums_of_newest(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
-    """Return the sums by name over the newest episodes. Two queries."""
+def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[FailingTask]:
+    """Return the tasks that fail, by the statistics over all attempts. One query."""
+    rows = SuiteTask.objects.filter(
+        member__in=members,
+        **{
+            f"{_STATISTICS}by": "all",
+            f"{_STATISTICS}attempts": 0,
+            f"{_STATISTICS}env_error__gt": 0,
+        },
+    )
+    values = rows.order_by("member__number", "position").values_list(
+        "member", "task", f"{_STATISTICS}env_error"
+    )
+    return [FailingTask(*row) for row in values]
+
+
+def sums_of_newest(
+    member: SuiteMember, by: Players, score: Score
+) -> tuple[dict[str, TaskSums], list[FailingTask]]:
+    """Return the sums by name over the newest episodes, and the tasks that fail. Two queries."""
     definition = definition_of_member(member)
     players: dict[str, TaskSums] = defaultdict(TaskSums)
-    for (key, _), endings in endings_by_task(newest_episodes(member), by, definition).items():
+    failures, attempted = Counter[int](), set[int]()
+    for (key, task), endings in endings_by_task(newest_episodes(member), by, definition).items():
         sums = players[key]
         for kind, _ in endings:
             sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
+            failures[task] += kind in ("env_error", "setup_failed")
         counts = TaskCounts.of(endings, definition)
+        if counts.attempts:
+            attempted.add(task)
         if (figure := counts.figure(score)) is not None:
             sums.add(figure, counts.attempts)
-    return players
+    failing = [
+        FailingTask(member.pk, task, count)
+        for task, count in sorted(failures.items())
+        if count and task not in attempted
+    ]
+    return players, failing

@@ -45,7 +45,7 @@ class SuiteMemberSerializer(s.Serializer[Any]):
 
 class MemberScoreSerializer(s.Serializer[Any]):
     tasks = s.IntegerField(source="sums.tasks", help_text="Tasks with an attempt")
-    missing = s.IntegerField(help_text="Tasks without one")
+    missing = s.IntegerField(help_text="Tasks without one, of those that do not fail")
     attempts = s.IntegerField(source="sums.attempts")
     score = s.FloatField(
         source="sums.mean", allow_null=True, help_text="Mean over the tasks; null without any"
@@ -64,7 +64,9 @@ class MemberScoreSerializer(s.Serializer[Any]):
 
 class SuiteRowSerializer(s.Serializer[Any]):
     key = s.CharField(help_text="Name of the model or run")
-    rank = s.IntegerField(allow_null=True, help_text="Null unless every task was attempted")
+    rank = s.IntegerField(
+        allow_null=True, help_text="Null unless every task that does not fail was attempted"
+    )
     score = s.FloatField(allow_null=True, help_text="Null without an attempt at some member")
     low = s.FloatField(
         source="interval.low",
@@ -76,6 +78,13 @@ class SuiteRowSerializer(s.Serializer[Any]):
     attempts = s.IntegerField()
     rollouts = CoverageSerializer(source="coverage")
     members = MemberScoreSerializer(many=True, help_text="In the order of the suite's members")
+
+
+class FailingTaskSerializer(s.Serializer[Any]):
+    id = s.IntegerField(source="task")
+    url = LinkField("/api/tasks/{}", "task")
+    html_url = LinkField("/tasks/{}/", "task")
+    failures = s.IntegerField(help_text="Rollouts that ended by a failure of the environment")
 
 
 class SaltField(s.CharField):
@@ -109,4 +118,8 @@ class SuiteStandingsSerializer(s.Serializer[Any]):
     known = s.IntegerField(
         help_text="Number of models or runs, of which there may be more than rows"
     )
+    is_provisional = s.BooleanField(
+        help_text="Whether ranks leave out tasks at which the environment fails for everybody"
+    )
+    failing_tasks = FailingTaskSerializer(many=True, help_text="Those tasks")
     rows = SuiteRowSerializer(many=True, help_text="Ranked ones first")

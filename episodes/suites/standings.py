@@ -1,24 +1,34 @@
 """The leaderboard of a version of a suite: the score of each model or run, and its rank.
 
 A player is ranked once it has an attempt that counts at every task of every member: nobody gains by
-leaving out tasks.
+leaving out tasks. Tasks at which the environment fails for everybody are no part of the scores, and
+the ranks are provisional then.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from environments.filtering.filters import query_string
-from environments.models import Viewer
+from environments.models import Task, Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
 from episodes.suites.episode_filter import SuitePart
-from episodes.suites.results import Players, is_in_force, notes_of, sums_of_all, sums_of_newest
+from episodes.suites.results import (
+    FailingTask,
+    Players,
+    failing_tasks_of_all,
+    is_in_force,
+    notes_of,
+    sums_of_all,
+    sums_of_newest,
+)
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
 
@@ -34,11 +44,13 @@ class MemberScore:
     key: str
     """Name of the model or run."""
     sums: TaskSums
+    failing: int
+    """Tasks of the member that fail."""
 
     @property
     def missing(self) -> int:
-        """Tasks without an attempt that counts."""
-        return self.member.tasks_count - self.sums.tasks
+        """Tasks without an attempt that counts, of those that do not fail."""
+        return self.member.tasks_count - self.failing - self.sums.tasks
 
     @property
     def interval(self) -> Interval | None:
@@ -111,6 +123,10 @@ class SuiteStandings:
     """Number of players, of which there may be more than rows."""
     notes: Sequence[str]
     """Sentences for the page about members that are not counted as usual."""
+    failing: int
+    """Number of tasks that fail and are no part of the scores."""
+    failing_tasks: Sequence[FailingTask]
+    """Those that exist for the viewer."""
 
     @property
     def rows(self) -> list[SuiteRow]:
@@ -121,19 +137,24 @@ class SuiteStandings:
         return sum(member.tasks_count for member in self.members)
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether the ranks may change once tasks that fail can be attempted."""
+        return self.failing > 0
+
+    @property
     def numbers(self) -> list[int]:
         """Numbers of all versions of the suite. One query."""
         return list(self.version.suite.versions.order_by("number").values_list("number", flat=True))
 
 
 def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> SuiteStandings:
-    """Return the leaderboard of a version. Three queries, and two for each member whose definition
+    """Return the leaderboard of a version. Four queries, and two for each member whose definition
     is not in force.
 
-    Runs that do not exist for the viewer have no row.
+    Runs that do not exist for the viewer have no row. One more query if tasks fail.
     """
     members = members_of(version)
-    rows = _rows(version, members, by)
+    rows, failing = _rows(version, members, by)
     if by == "run" and (condition := visible_runs(viewer)):
         runs = Run.objects.filter(condition, name__in=list(rows))
         visible_names = set(runs.values_list("name", flat=True))
@@ -147,26 +168,34 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
     others.sort(key=lambda row: (-row.tasks, row.key))
     ranked = ranked[:MAX_ROWS]
     others = others[: MAX_ROWS - len(ranked)]
-    return SuiteStandings(version, members, by, ranked, others, len(rows), notes_of(members))
+    tasks = Task.objects.seen_by(viewer).filter(pk__in=[task.task for task in failing])
+    visible_tasks = set(tasks.values_list("pk", flat=True))
+    return SuiteStandings(
+        *(version, members, by, ranked, others, len(rows), notes_of(members), len(failing)),
+        failing_tasks=[task for task in failing if task.task in visible_tasks],
+    )
 
 
 def rows_by_name(version: SuiteVersion, by: Players, names: Sequence[str]) -> list[SuiteRow]:
     """Return the rows of these players without their ranks, in this order. As many queries as
     `standings`."""
-    rows = _rows(version, members_of(version), by)
+    rows, _ = _rows(version, members_of(version), by)
     return [rows[name] for name in names]
 
 
 def _rows(
     version: SuiteVersion, members: Sequence[SuiteMember], by: Players
-) -> dict[str, SuiteRow]:
-    """Return the row of each player that has an attempt, without its rank."""
+) -> tuple[dict[str, SuiteRow], list[FailingTask]]:
+    """Return the row of each player that has an attempt, without its rank, and the tasks that
+    fail."""
     score = cast(Score, version.score)
     own = [member for member in members if is_in_force(member)]
-    sums = sums_of_all(own, by, score)
+    sums, failing_tasks = sums_of_all(own, by, score), failing_tasks_of_all(own)
     for member in members:
         if member not in own:
-            sums[member.pk] = sums_of_newest(member, by, score)
+            sums[member.pk], of_member = sums_of_newest(member, by, score)
+            failing_tasks += of_member
+    failing = Counter(task.member for task in failing_tasks)
     weights = [member.weight for member in members]
     rows = {}
     for key in {key for players in sums.values() for key in players}:
@@ -176,12 +205,12 @@ def _rows(
                 key,
                 *score_of(parts, weights, score),
                 [
-                    MemberScore(member, by, key, part)
+                    MemberScore(member, by, key, part, failing[member.pk])
                     for member, part in zip(members, parts, strict=True)
                 ],
                 query_string(**{"suite": SuitePart(version.suite.name, version.number), by: key}),
             )
-    return rows
+    return rows, failing_tasks
 
 
 def citation_of(results: SuiteStandings, row: SuiteRow, address: str) -> str:
@@ -192,6 +221,8 @@ def citation_of(results: SuiteStandings, row: SuiteRow, address: str) -> str:
     if row.interval:
         interval = f" (95% interval {row.interval.low:.3f} to {row.interval.high:.3f})"
     tasks = f"{results.tasks:,} task{'' if results.tasks == 1 else 's'}"
+    if results.is_provisional:
+        tasks = f"{row.tasks:,} of {tasks} (provisional: at the others the environment fails)"
     return (
         f"{version}, sha256:{version.hash}: {row.key}, {figure} {row.score:.3f}{interval}, "
         f"{tasks}, {row.attempts:,} attempts. {address}"

@@ -73,3 +73,20 @@ def core() -> SuiteVersion:
 
 def environment_of(version: SuiteVersion) -> Environment:
     return version.members.get(number=1).environment
+
+
+def broken_core() -> tuple[SuiteVersion, list[Task]]:
+    """Return `core()`, except that the environment fails at the last task of `math` for everybody
+    and at the one before it for `weak` alone; and the two tasks."""
+    math, maze = split_of("math", 4), split_of("maze", 2)
+    *tasks, sometimes, always = tasks_of(math)
+    version = make_suite(member(math), member(maze, 2.0))
+    for model, rewards in (("weak", (1.0, 0.0)), ("strong", (1.0, 1.0)), ("steady", (1.0, 0.0))):
+        attempt(model, tasks, rewards)
+        attempt(model, tasks_of(maze), rewards)
+        attempt(model, [always], (None,), cause="env_error")
+    attempt("strong", [sometimes], (0.0,))
+    attempt("steady", [sometimes], (0.0,))
+    attempt("weak", [sometimes, always], (None, None), cause="setup_failed")
+    count_statistics()
+    return version, [sometimes, always]

@@ -14,7 +14,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Split
 from episodes.models import Study, Suite, SuiteVersion
-from tests.episodes.suites.published import core, make_suite, member, split_of
+from tests.episodes.api.asking import get
+from tests.episodes.suites.published import broken_core, core, make_suite, member, split_of
 from tests.people import client_of
 from tests.stored import make_split
 
@@ -86,6 +87,19 @@ def test_a_file_has_every_figure(client: Client) -> None:
         "1.0",
         "6",
     )
+
+
+def test_tasks_that_fail_for_everybody_are_named(client: Client) -> None:
+    _, [_, always] = broken_core()
+    page = text_of(client, "/suites/core/")
+    assert "1 task has only failures of the environment." in page
+    assert f'href="/tasks/{always.pk}/"' in page and "4 failed episodes" in page
+    assert "Provisional leaderboard" in page and "5 of 6 tasks (provisional: " in page
+    [first, *_] = csv.DictReader(io.StringIO(text_of(client, "/suites/core/?format=csv")))
+    assert (first["failing_tasks"], first["is_provisional"]) == ("1", "true")
+    suite = get("suites/core")
+    assert suite["is_provisional"]
+    assert [(task["id"], task["failures"]) for task in suite["failing_tasks"]] == [(always.pk, 4)]
 
 
 def test_two_models_are_compared(client: Client) -> None:

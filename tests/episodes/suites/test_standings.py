@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import UNRESTRICTED, Environment
+from environments.models import UNRESTRICTED, Environment, Split, Viewer
 from environments.scoring.task_buckets import interval
 from episodes.models import SuiteVersion
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.standings import SuiteRow, standings
 from tests.episodes.api.asking import get
 from tests.episodes.ended import count_statistics
-from tests.episodes.suites.published import attempt, core, make_suite, member, split_of, tasks_of
+from tests.episodes.suites.published import (
+    attempt,
+    broken_core,
+    core,
+    make_suite,
+    member,
+    split_of,
+    tasks_of,
+)
 
 pytestmark = pytest.mark.django_db
 about: Any = pytest.approx
@@ -146,5 +154,39 @@ def test_huge_returns_have_a_mean_and_no_interval() -> None:
 
 def test_queries_depend_on_members_alone(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     version = core()
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         standings(version, UNRESTRICTED)
+
+
+@pytest.mark.parametrize("definition", ["in force", "another one"])
+def test_a_task_that_fails_for_everybody_keeps_nobody_from_a_provisional_rank(
+    definition: str,
+) -> None:
+    version, [_, always] = broken_core()
+    if definition == "another one":
+        Environment.objects.update(success_threshold=0.1)
+        count_statistics()
+    results = standings(version, UNRESTRICTED)
+    assert [(row.key, row.rank) for row in results.rows] == [
+        ("strong", 1), ("steady", 2), ("weak", None),
+    ]  # fmt: skip
+    assert results.ranked[0].score == about((2 / 3 + 2 * 1.0) / 3)
+    assert [(part.member.label, part.missing) for part in results.others[0].missing] == [
+        ("math/test", 1)
+    ]
+    assert [(task.task, task.failures) for task in results.failing_tasks] == [(always.pk, 4)]
+    assert results.is_provisional and results.failing == 1
+
+
+def test_failures_that_count_as_zero_are_attempts() -> None:
+    version, _ = broken_core()
+    version.members.update(convention="zkoz")
+    results = standings(version, UNRESTRICTED)
+    assert [row.rank for row in results.rows] == [1, 2, 2] and not results.is_provisional
+
+
+def test_a_task_that_does_not_exist_for_the_viewer_is_not_named() -> None:
+    version, _ = broken_core()
+    split = Split.objects.get(environment__name="math")
+    results = standings(version, Viewer(sealed_splits={split.pk: split.environment_id}))
+    assert results.is_provisional and not results.failing_tasks
