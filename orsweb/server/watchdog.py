@@ -48,6 +48,12 @@ MIN_BUSY_SWITCHES = 5
 COMPUTING_SHARE = 1 / 4
 """A thread computes if it uses at least this share of what the busiest one uses; waiting for the
 lock takes 1/20."""
+MAX_LOOK_SECONDS = 1e-4
+"""CPU time of a thread each time that it looks whether the interpreter's lock is free: 5 to 15 µs.
+A thread that gets the lock computes for 5 ms.
+
+On a busy machine the busiest thread gets so little of a core that looking takes a third as much.
+"""
 MIN_HOLDER_SHARE = 1 / 8
 """Share of the time in which a thread that holds the lock computes at least, or waits for a core
 that others use."""
@@ -193,10 +199,9 @@ class Watchdog:
         computes instead."""
         spent = _spent(before.cpu_seconds, after.cpu_seconds)
         own, most = spent.pop(self._server, 0.0), max(spent.values(), default=0.0)
-        return (
-            after.switches - before.switches >= switches * (after.at - before.at)
-            and own < COMPUTING_SHARE * most
-        )
+        looks = after.switches - before.switches
+        looking = max(COMPUTING_SHARE * most, MAX_LOOK_SECONDS * looks)
+        return looks >= switches * (after.at - before.at) and own < min(looking, most)
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
