@@ -39,6 +39,10 @@ class DoctorFinding:
     sentence: str
     """One sentence or two with the numbers."""
     evidence: Sequence[Evidence] = ()
+    run: str = ""
+    """Name of the run that it is about, where a check examines each run by itself."""
+    step: int | None = None
+    """Training step of that run at which the problem begins; None where that is not known."""
     check: str = ""
     """Name of the check, as the API has it."""
     title: str = ""

@@ -2,17 +2,21 @@
 checks read of it.
 
 Checks over time read rollups where the scope has them. Everything else is read from the newest
-MAX_EPISODES ended episodes and from the steps of the newest of those, so a page costs the same with
+MAX_EPISODES ended episodes and from the steps of some of those, so a page costs the same with
 a million episodes as with ten thousand. These leave out the splits that are sealed for the reader,
 because findings lead to their episodes. Each part is read once, by the first check that needs it.
+
+Runs are of different models, so the checks that compare times, calls or splits examine each of the
+newest runs by itself.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
@@ -20,14 +24,17 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from environments.display.numbers import digits_of
-from environments.filtering.parameters import BadFilter, any_text, given
+from environments.filtering.parameters import BadFilter, WholeRange, any_text, given
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
 from episodes.doctor.findings import Evidence
 from episodes.doctor.thresholds import THRESHOLDS, parse_thresholds
-from episodes.figures.curves.curve import CurvePoint, curve
+from episodes.figures.block_queries import Axis
+from episodes.figures.curves.change_points import MIN_POINTS
+from episodes.figures.curves.curve import curves
+from episodes.figures.curves.phases import Phase, phases_of
 from episodes.figures.scopes import Scope, floor_of, scope_of_filter
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
@@ -37,10 +44,9 @@ from episodes.models.privacy import outside_seals
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
 MAX_STEPS = 10_000
-"""Steps that are read, those of the newest attempts."""
-
-MAX_RUNS = 5
-"""Runs that the doctor of an environment leads to."""
+"""Steps that are read, those of the newest attempts of each run."""
+MAX_RUNS = 10
+"""Runs of an environment that are examined each, the newest ones."""
 
 
 class SampledAttempt(NamedTuple):
@@ -50,6 +56,7 @@ class SampledAttempt(NamedTuple):
     task: int
     split: int | None
     run: int | None
+    model: str
     steps: int
     """Steps with refused ones."""
     value: float | None
@@ -65,6 +72,20 @@ class SampledAttempt(NamedTuple):
     def is_unrewarded(self) -> bool:
         """Return whether it has no reward other than 0."""
         return self.sum == 0 and not self.max
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How the figures of a run, or of all episodes where there is no run, went over time."""
+
+    run: Run | None
+    axis: Axis
+    """By training step, or by episode where there are few training steps."""
+    phases: Sequence[Phase]
+
+    @property
+    def scored(self) -> int:
+        return sum(phase.scored for phase in self.phases)
 
 
 @dataclass(frozen=True)
@@ -116,10 +137,18 @@ class DoctorScope:
         return scope_of_filter(filters, NamedRows.of(filters))
 
     @cached_property
-    def thirds(self) -> Sequence[CurvePoint]:
-        """The figures of the first, the middle and the last third of the episodes; fewer if there
-        are few episodes."""
-        return curve(self.episodes, self.definition, points=3).points
+    def courses(self) -> list[Course]:
+        """The course of each run; of all episodes together where there is no run."""
+        runs = [self.run] if self.run else list(filter(None, self.attempts_by_run))
+        scopes = [self.part(run=run.name) for run in runs] or [self.episodes]
+        courses = []
+        by_step = curves(scopes, self.definition, "step", needs_groups=False)
+        by_episode = curves(scopes, self.definition, needs_groups=False)
+        for run, steps, others in zip_longest(runs, by_step, by_episode):
+            has_steps = run is not None and len(steps.points) >= MIN_POINTS
+            line = steps if has_steps else others
+            courses.append(Course(run, line.axis, phases_of(line.points)))
+        return courses
 
     @property
     def is_bounded(self) -> bool:
@@ -131,11 +160,13 @@ class DoctorScope:
         """The attempts among the newest MAX_EPISODES ended episodes, newest first."""
         treatments = self.definition.convention.treatments
         attempts = []
-        for pk, task, split, run, kind, steps, refusals, *returns in self._newest:
+        for pk, task, split, run, model, kind, steps, refusals, *returns in self._newest:
             treatment = treatments.get(kind, "keep")
             if treatment != "out":
                 values = [0.0] * 4 if treatment == "zero" else returns
-                attempts.append(SampledAttempt(pk, task, split, run, steps + refusals, *values))
+                attempts.append(
+                    SampledAttempt(pk, task, split, run, model, steps + refusals, *values)
+                )
         return attempts
 
     @cached_property
@@ -150,6 +181,7 @@ class DoctorScope:
             "task_id",
             "split_id",
             "run_id",
+            "model",
             KIND,
             "steps_count",
             "refused_count",
@@ -161,24 +193,38 @@ class DoctorScope:
         return list(rows.order_by("-pk").values_list(*columns)[:MAX_EPISODES])
 
     @cached_property
+    def attempts_by_run(self) -> dict[Run | None, list[SampledAttempt]]:
+        """The attempts of each of the newest MAX_RUNS runs, and those of no run; newest first."""
+        by_run = defaultdict[int | None, list[SampledAttempt]](list)
+        for attempt in self.attempts:
+            by_run[attempt.run].append(attempt)
+        ids = list(filter(None, by_run))[:MAX_RUNS]
+        runs = Run.objects.seen_by(self.filter.viewer).in_bulk(ids)
+        groups: dict[Run | None, list[SampledAttempt]] = {
+            runs[pk]: by_run[pk] for pk in ids if pk in runs
+        }
+        return groups | ({None: by_run[None]} if None in by_run else {})
+
+    @cached_property
     def attempts_with_steps(self) -> list[SampledAttempt]:
-        """The newest attempts that have MAX_STEPS steps together, whose steps are read."""
-        totals = accumulate(attempt.steps for attempt in self.attempts)
-        count = sum(total <= MAX_STEPS for total in totals)
-        return self.attempts[:count]
+        """The newest attempts of each run that have its share of MAX_STEPS steps together, whose
+        steps are read."""
+        result, left = list[SampledAttempt](), MAX_STEPS
+        groups = sorted(
+            self.attempts_by_run.values(),
+            key=lambda attempts: sum(attempt.steps for attempt in attempts),
+        )
+        for place, attempts in enumerate(groups):
+            totals = accumulate(attempt.steps for attempt in attempts)
+            count = sum(total <= left // (len(groups) - place) for total in totals)
+            result += attempts[:count]
+            left -= sum(attempt.steps for attempt in attempts[:count])
+        return result
 
     @property
     def steps(self) -> QuerySet[Step]:
         episodes = [attempt.id for attempt in self.attempts_with_steps]
         return Step.objects.filter(episode__in=episodes).order_by()
-
-    @cached_property
-    def recent_runs(self) -> list[str]:
-        """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
-        runs = dict.fromkeys(attempt.run for attempt in self.attempts if attempt.run is not None)
-        ids = list(runs)[:MAX_RUNS]
-        names = Run.objects.seen_by(self.filter.viewer).in_bulk(ids)
-        return [names[pk].name for pk in ids if pk in names]
 
     def address(self, **changes: str) -> str:
         """Return the address of the doctor's page for these episodes with changed parameters."""
@@ -204,6 +250,12 @@ class DoctorScope:
         query = replace(self.filter, **values).to_query(**parts)
         return Evidence(label, f"{reverse('episodes')}?{query}")
 
-    def link_to_third(self, label: str, third: CurvePoint, **changes: Any) -> Evidence:
-        """Return a link to the list of the attempts of one third."""
-        return self.link_to(label, ends_from=third.first_end, ends_to=third.last_end, **changes)
+    def link_to_phase(self, label: str, course: Course, phase: Phase, **changes: Any) -> Evidence:
+        """Return a link to the list of the attempts of one phase."""
+        if course.run:
+            changes["run"] = course.run.name
+        if course.axis == "step":
+            changes["step"] = WholeRange(int(phase.x), int(phase.x_to))
+        else:
+            changes |= {"ends_from": phase.first_end, "ends_to": phase.last_end}
+        return self.link_to(label, **changes)

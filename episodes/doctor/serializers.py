@@ -20,6 +20,12 @@ class FindingSerializer(s.Serializer[Any]):
     title = s.CharField(help_text="What it looks for")
     result = s.ChoiceField(RESULTS)
     sentence = s.CharField()
+    run = s.CharField(
+        help_text="Name of the run that it is about; empty unless the check examines each run"
+    )
+    step = s.IntegerField(
+        allow_null=True, help_text="Training step of that run at which it begins; null if unknown"
+    )
     thresholds = s.DictField(
         child=s.FloatField(), help_text="The thresholds that decided it, by name"
     )

@@ -52,7 +52,7 @@ THRESHOLDS = {
         count(
             "attempts",
             30,
-            "attempts that a check of episodes needs; checks over time need them in each third",
+            "attempts that a check of episodes needs; checks over time need them in each phase",
         ),
         count("tasks", 5, "tasks with enough attempts that a check of tasks needs"),
         count("unused", 100, "attempts without a call after which a tool counts as never called"),
@@ -65,6 +65,12 @@ THRESHOLDS = {
             "rise of the mean return, as a share of the declared range, that counts as rising",
         ),
         share("success_rise", 0.02, "rise of the success rate that keeps up with a rising return"),
+        share(
+            "fall",
+            0.2,
+            "fall of the success rate, or of the return as a share of the declared range, that "
+            "counts as a collapse",
+        ),
         factor("growth", 2.0, "factor by which episodes get longer while the return rises"),
         share("unsolved", 0.5, "share of tasks that nobody solves"),
         share("solved", 0.8, "share of tasks that everybody solves"),

@@ -31,7 +31,11 @@ def flat_groups(scope: DoctorScope) -> DoctorFinding:
     if scope.run is None:
         return too_little(
             "Groups are the rollouts of a run at one task in one training step; choose a run.",
-            *(Evidence(name, scope.address(run=name)) for name in scope.recent_runs),
+            *(
+                Evidence(run.name, scope.address(run=run.name))
+                for run in scope.attempts_by_run
+                if run
+            ),
         )
     points = curve(scope.episodes, scope.definition, "step", points=MAX_POINTS).points
     points = [point for point in points if point.groups]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+
 from django.db.models import Count, Min, Sum
 from django.urls import reverse
 
@@ -22,11 +25,9 @@ MIN_KEPT = 1e-6
 """Sum of rewards that is more than an error of rounding."""
 
 
-@check("The same call repeated and paid", "repeats", "repeated", "attempts")
+@check("Repeated calls are rewarded", "repeats", "repeated", "attempts")
 def repeated_calls(scope: DoctorScope) -> DoctorFinding:
-    total, repeats = len(scope.attempts_with_steps), int(scope.thresholds["repeats"])
-    if finding := too_few("attempts", total, scope.thresholds["attempts"]):
-        return finding
+    repeats, minimum = int(scope.thresholds["repeats"]), scope.thresholds["attempts"]
     # the same output means that the call changed nothing: steps through a maze are paid for where
     # they lead
     rows = (
@@ -46,21 +47,36 @@ def repeated_calls(scope: DoctorScope) -> DoctorFinding:
         for pk, first, tool, times, amount in calls
         if amount * (1 - 1 / times) + costs.get(pk, 0.0) > MIN_KEPT
     ]
-    count = len({row[0] for row in calls})
+    paid = {row[0] for row in calls}
+    groups = defaultdict[int | None, list[int]](list)
+    for attempt in scope.attempts_with_steps:
+        groups[attempt.run].append(attempt.id)
+    most = max(map(len, groups.values()), default=0)
+    if finding := too_few("attempts", most, minimum):
+        return finding
+    run, attempts = max(
+        ((run, ids) for run, ids in groups.items() if len(ids) >= minimum),
+        key=lambda group: len(paid.intersection(group[1])) / len(group[1]),
+    )
+    count, total = len(paid.intersection(attempts)), len(attempts)
+    name = next((row.name for row in scope.attempts_by_run if row and row.pk == run), "")
+    of_run = f" of {name}" if name and not scope.run else ""
     sentence = (
-        f"In {count:,} of {total:,} attempts ({count / total:.0%}) the same call with the same "
-        f"output is paid {repeats} times or more"
+        f"{count / total:.0%} of the newest {total:,} attempts{of_run} were rewarded {repeats} "
+        "times or more for an identical call"
     )
     if not count or count / total < scope.thresholds["repeated"]:
         return no_problem(f"{sentence}.")
+    calls = [row for row in calls if row[0] in set(attempts)]
     _, _, _, times, amount = calls[0]
-    return problem(
-        f"{sentence}; the most is {times:,} times, for {plain(amount, 3)} together. Pay a call once.",
+    finding = problem(
+        f"{sentence} (worst: {times:,} times, {plain(amount, 3)} together). Reward it only once.",
         *(
             step_link(pk, first, f"{tool}, paid {times} times")
             for pk, first, tool, times, _ in calls[:MAX_EVIDENCE]
         ),
     )
+    return replace(finding, run=name)
 
 
 @check("Rewards of steps that outweigh the end", "outweigh", "attempts")

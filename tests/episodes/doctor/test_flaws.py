@@ -41,6 +41,13 @@ def growing_length() -> Shown:
     return numbers(steps_count=9)
 
 
+def collapsing() -> Shown:
+    run = make_run()
+    for step in range(24):
+        play(*[1.0 if step < 16 else 0.0] * 7, 0.0, run=run, run_step=step)
+    return numbers(run_step=16) | numbers(run_step=15)
+
+
 def sparse() -> Shown:
     play(*[0.0] * 39, 1.0)
     return numbers(return_sum=0.0)
@@ -144,6 +151,7 @@ def cut_outputs() -> Shown:
 FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "reward_without_success": (rising_without_success, ""),
     "length_with_reward": (growing_length, ""),
+    "collapse": (collapsing, "?run=grpo-3"),
     "sparse_rewards": (sparse, ""),
     "outside_range": (outside, ""),
     "unsolved_tasks": (unsolved, ""),
@@ -189,6 +197,51 @@ def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
         for place in range(3):
             make_step(episode, reward=0.1, text=f"You are at {place}")
     assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
+
+
+def exploit() -> None:
+    """Record a run that repeats a paid call from training step 12 on, then a healthy one."""
+    run = make_run()
+    for step in range(24):
+        is_exploit = step >= 12
+        rewards = [0.8, 0.85] if is_exploit else [1.0, 0.0]
+        play(*rewards * 8, run=run, run_step=step, steps_count=9 if is_exploit else 3)
+    for episode in Episode.objects.filter(run_step__gte=22):
+        for _ in range(9):
+            make_step(episode, reward=0.09)
+    healthy = make_run("grpo-4")
+    for step in range(24):
+        play(*[1.0, 0.0] * 4, run=healthy, run_step=step, steps_count=2)
+
+
+@pytest.mark.parametrize(
+    ("check", "step"), [("reward_without_success", 12), ("length_with_reward", 12)]
+)
+def test_an_exploit_is_found_where_it_begins(check: str, step: int) -> None:
+    exploit()
+    of_run = finding(check, "?run=grpo-3")
+    assert (of_run["result"], of_run["run"], of_run["step"]) == ("problem", "grpo-3", step)
+    assert f"From training step {step} on" in of_run["sentence"]
+    assert finding(check, "?run=grpo-4")["result"] == "fine"
+
+
+@pytest.mark.parametrize("check", ["reward_without_success", "collapse", "repeated_calls"])
+def test_the_environment_shows_the_exploit_of_a_run_that_is_not_the_newest(check: str) -> None:
+    exploit()
+    result = finding(check)
+    assert (result["result"], result["run"]) == ("problem", "grpo-3")
+    assert "grpo-3" in result["sentence"]
+
+
+def test_a_gap_between_different_models_is_no_gap() -> None:
+    task = make_task()
+    train, test = make_split(task, name="train"), make_split(task, name="test")
+    type(test).objects.filter(pk=test.pk).update(type="test")
+    play(*[1.0] * 40, split=train, model="strong")
+    play(*[0.0] * 40, split=test, model="weak")
+    result = finding("train_test_gap")
+    assert result["result"] == "too_little_data"
+    assert "by the same run or model: train 0, test 40." in result["sentence"]
 
 
 def test_payments_that_are_taken_back_are_not_repeated_ones() -> None:
