@@ -56,7 +56,9 @@ class EpisodesView(ApiView):
         for row in result.rows:
             row.episode.snippet = row.snippet  # type: ignore[attr-defined]  # for the serializer
         rows: Any = ListedEpisodeSerializer(
-            [row.episode for row in result.rows], many=True, context=self.context
+            [row.episode for row in result.rows],
+            many=True,
+            context=self.context | {"overrides": query.filter.overrides},
         )
         members = {"is_bounded": result.is_bounded, "note": result.note}
         return Response(page(request, rows.data, result.next, result.previous, **members))

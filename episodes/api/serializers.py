@@ -16,7 +16,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from environments import conf
+from environments.scoring.definition import NO_OVERRIDES, definition_of
 from episodes.api.exact_json import Exact
+from episodes.attempts.success import success_of
 from episodes.filtering.columns import EPISODE_COLUMNS, EpisodeColumn
 from episodes.models import Episode
 from episodes.visibility import TaskGuard
@@ -66,6 +68,19 @@ class PersonField(s.Field[Any, Any, Any, Any]):
         return instance.person or None
 
     def to_representation(self, value: str) -> str:
+        return value
+
+
+@extend_schema_field({"type": ["boolean", "null"]})
+class SuccessField(s.Field[Any, Any, Any, Any]):
+    """Whether an episode is a success, by `overrides` of the context and else by the definition of
+    its environment; null where no figure counts it."""
+
+    def get_attribute(self, instance: Episode) -> bool | None:
+        overrides = self.context.get("overrides", NO_OVERRIDES)
+        return success_of(instance, definition_of(instance.environment, overrides))
+
+    def to_representation(self, value: bool) -> bool:
         return value
 
 
@@ -203,6 +218,10 @@ class _EpisodeBeginning(s.Serializer[Any]):
         "out"
     )
     returns = ReturnsSerializer()
+    success = SuccessField(
+        help_text="Whether it is a success by the definition in force; null while it runs, and if no "
+        "figure counts it"
+    )
 
 
 _COLUMN_FIELDS: dict[type, Any] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from environments.scoring.definition import definition_of
 from episodes.attempts.rule import treatment_of
+from episodes.attempts.success import success_of
 from episodes.browsing.running_episodes import SoFar, so_far
 from episodes.browsing.task_lines import task_lines
 from episodes.filtering.columns import cells_of, with_list_columns
@@ -28,6 +29,8 @@ class EpisodeRow:
     and while it runs unless `so_far` is set."""
     is_zero: bool = False
     """Whether the convention in force counts it as a return of 0."""
+    is_success: bool | None = None
+    """Whether it is a success by the definition in force; None: no figure counts it."""
     so_far: SoFar | None = None
     """Figures of a running episode, if they were asked for."""
     snippet: Snippet | None = None
@@ -67,14 +70,16 @@ def rows_of(
     rows = []
     for episode in episodes:
         value, latest = episode.returns[names.definition], figures.get(episode.pk)
-        convention = definition_of(episode.environment, names.filter.overrides).convention
-        is_zero = episode.status == "ended" and treatment_of(episode, convention) == "zero"
+        definition = definition_of(episode.environment, names.filter.overrides)
+        treatment = treatment_of(episode, definition.convention)
+        is_zero = episode.status == "ended" and treatment == "zero"
         rows.append(
             EpisodeRow(
                 episode=episode,
                 summary=lines[episode.pk],
                 value=0.0 if is_zero else latest.returns[names.definition] if latest else value,
                 is_zero=is_zero,
+                is_success=success_of(episode, definition),
                 so_far=latest,
                 snippet=snippets.get(episode.pk),
                 labels=[labels.get(episode.pk, {}).get(name) for name in label_names],

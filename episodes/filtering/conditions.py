@@ -19,11 +19,13 @@ from django.db.models.sql.compiler import SQLCompiler
 from environments.errors import OrsError
 from environments.models import Environment, Split
 from environments.models.viewer import visible_environments
+from environments.scoring.definition import Definitions, definition_of, definitions_in_force
 from environments.scoring.returns import Return
 from environments.tasks.task_places import places
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_UNCOUNTED_PLAY, AttemptQuerySet, is_attempt
+from episodes.attempts.success import has_success
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import runs, unknown
 from episodes.models import Episode, Run
@@ -117,6 +119,8 @@ class NamedRows:
         if text is not None:
             condition &= transcript_contains(text, most_texts)
         condition &= self._returns()
+        if self.filter.success is not None:
+            condition &= has_success(self.definitions, self.filter.success)
         # what does not exist for the viewer; each of these is empty if that is nothing
         condition &= own_records(viewer) & outside_open_studies(viewer)
         if not for_figures or text is not None:
@@ -124,6 +128,14 @@ class NamedRows:
         if self.environment is None:  # a filter by an environment finds no episodes of others
             condition &= visible_environments(viewer)
         return Episode.objects.filter(condition).order_by()
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        """The definition of the environment, or of each, with the filter's parts. One query at
+        most."""
+        if self.environment is not None:
+            return definition_of(self.environment, self.filter.overrides)
+        return definitions_in_force(self.filter.overrides)
 
     @cached_property
     def conventions(self) -> ConventionsInForce:

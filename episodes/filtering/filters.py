@@ -40,7 +40,7 @@ from environments.filtering.parameters import (
 from environments.models import Task, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
-from environments.scoring.definition import DefinitionOverrides
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionOverrides
 from environments.scoring.returns import RETURNS, Return
 from environments.wire import value_json
 from episodes.attempts.rule import ENDED
@@ -229,6 +229,13 @@ class EpisodeFilter(Filters):
         name="return",
         is_condition=False,
     )
+    threshold: float | None = parameter(
+        real,
+        "A return above it is a success; default: that of the environment, else 0.9",
+        label="success",
+        kind=float,
+        is_condition=False,
+    )
     no_call: Treatment | None = _treatment(
         "no_call", "agents' rollouts without a tool call", "zero"
     )
@@ -236,6 +243,12 @@ class EpisodeFilter(Filters):
     interrupted: Treatment | None = _treatment("interrupted", "interrupted rollouts", "out")
     env_error: Treatment | None = _treatment(
         "env_error", "rollouts with a failed environment", "out"
+    )
+    success: bool | None = parameter(
+        flag,
+        "Whether an attempt is a success; what no figure counts is neither",
+        choices={"yes": "yes", "no": "no"},
+        is_indexed=False,
     )
     return_from: float | None = parameter(real, "Minimum return", kind=float, is_bound=True)
     return_to: float | None = parameter(real, "Maximum return", kind=float, is_bound=True)
@@ -311,7 +324,7 @@ class EpisodeFilter(Filters):
     @property
     def definition_alone(self) -> EpisodeFilter:
         """The filter of all episodes, with the parts of a definition that this one gives."""
-        names = ("return", *CONVENTION_PARTS)
+        names = DEFINITION_PARAMETERS
         return self.of({name: self.value(name) for name in names}, self.viewer)
 
     def check(self) -> None:
@@ -334,6 +347,8 @@ class EpisodeFilter(Filters):
         label, value = super().words_of(name, text)
         if name in ("return_from", "return_to") and self.definition:
             return f"return ({self.definition})", value
+        if name == "threshold":
+            return label, f"> {value}"
         if name == "ends" and self.ends and len(self.ends) > 3:
             return label, f"{self.ends[0]} and {len(self.ends) - 1} more ranges"
         if name == "since" and _span_of(text) is not None:
@@ -342,9 +357,14 @@ class EpisodeFilter(Filters):
 
     @property
     def overrides(self) -> DefinitionOverrides:
-        """The parts of the definition that the filter gives; it has no threshold."""
+        """The parts of the definition that the filter gives."""
         return DefinitionOverrides(
-            self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error
+            self.definition,
+            self.threshold,
+            self.no_call,
+            self.expired,
+            self.interrupted,
+            self.env_error,
         )
 
     @property

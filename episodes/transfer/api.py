@@ -43,11 +43,6 @@ class ExportView(ApiView):
         ),
         parameter("margin", "For `pairs`: minimum difference between the two returns", kind=float),
         parameter("min_return", "Minimum return of an ended episode", kind=float),
-        parameter(
-            "success",
-            "`yes` selects attempts with a return above the threshold of the environment",
-            enum=("yes", "no"),
-        ),
         *(
             parameter(name, f"{HELP[name][0].upper()}{HELP[name][1:]}", enum=CHOICES[name])
             for name in CHOICES

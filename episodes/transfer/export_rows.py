@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from environments.scoring.convention import Convention, Treatment
-from environments.scoring.definition import DefinitionOverrides
+from environments.scoring.convention import Convention
+from environments.scoring.definition import Definition, DefinitionOverrides
+from environments.scoring.returns import Return
 from environments.wire import NO_NUMBER
+from episodes.attempts.success import success_of_ending
 from episodes.models import Blob, Note, Play, Rollout
 
 BATCH_STEPS = 1000
@@ -165,24 +167,31 @@ class EpisodeFacts(NamedTuple):
     duration_seconds: float | None
     end_number: int | None
 
-    def treatment_by(self, definition: DefinitionOverrides) -> Treatment:
-        """Return how the episode counts. What `definition` leaves open is as the environment
+    def definition_by(self, overrides: DefinitionOverrides) -> Definition:
+        """Return the definition in force. What `overrides` leaves open is as the environment
         defines it."""
-        treatments = definition.convention(Convention.from_code(self.convention)).treatments
-        return treatments[self.ending_kind]
+        threshold = overrides.threshold
+        return Definition(
+            overrides.return_ or cast(Return, self.default_return),
+            self.success_threshold if threshold is None else threshold,
+            overrides.convention(Convention.from_code(self.convention)),
+        )
 
-    def return_by(self, definition: DefinitionOverrides) -> float | None:
+    def return_by(self, overrides: DefinitionOverrides) -> float | None:
         """Return the episode's return that counts: 0 if the convention counts it as 0; None if a
-        reward of it was not a number, because its sum lacks that reward.
-
-        What `definition` leaves open is as the environment defines it.
-        """
-        if self.treatment_by(definition) == "zero":
+        reward of it was not a number, because its sum lacks that reward."""
+        definition = self.definition_by(overrides)
+        if definition.convention.treatments[self.ending_kind] == "zero":
             return 0.0
-        if NO_NUMBER in self.detail:
+        value: float | None = getattr(self, definition.column)
+        return None if NO_NUMBER in self.detail else value
+
+    def success_by(self, overrides: DefinitionOverrides) -> bool | None:
+        """Return whether the episode is a success; None: no figure counts it."""
+        definition = self.definition_by(overrides)
+        if self.status == "running":
             return None
-        value: float | None = getattr(self, f"return_{definition.return_ or self.default_return}")
-        return value
+        return success_of_ending(self.ending_kind, getattr(self, definition.column), definition)
 
     @property
     def agent(self) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Self, cast
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from environments.database.storable import id_in
 from environments.errors import OrsError
@@ -22,20 +22,15 @@ from environments.files.streaming import StreamedFile, in_large_pieces
 from environments.filtering.parameters import (
     BadFilter,
     chosen,
-    flag,
     given,
     real,
     refuse_blanks,
     trimmed,
 )
 from environments.models import Viewer
-from environments.scoring.definition import (
-    DEFINITION_PARAMETERS,
-    definition_of,
-    definitions_in_force,
-)
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.returns import floor_of
-from episodes.attempts.conventions import ConventionsInForce, coverage_among
+from episodes.attempts.conventions import coverage_among
 from episodes.attempts.file_headers import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import NamedRows
@@ -69,11 +64,9 @@ class EpisodeExport:
     """Ids to which the episodes of the filter are limited; empty: no such limit."""
     least_return: float | None = None
     """Smallest return of an episode, which therefore has ended; None: any."""
-    only_successes: bool = False
-    """Whether only attempts with a return above the threshold are exported."""
     options: TrainingOptions = field(default_factory=TrainingOptions)
 
-    PARAMETERS: ClassVar = ("format", "margin", "min_return", "success", *CHOICES)
+    PARAMETERS: ClassVar = ("format", "margin", "min_return", *CHOICES)
     """Parameters besides those of the filter."""
 
     @classmethod
@@ -100,7 +93,6 @@ class EpisodeExport:
             format,
             given(parameters, "ids", _ids, ()) or (),
             given(parameters, "min_return", real),
-            given(parameters, "success", flag, False) or False,
             TrainingOptions.parse(
                 parameters,
                 definition=filter_.overrides,
@@ -116,25 +108,19 @@ class EpisodeExport:
     def episodes(self) -> AttemptQuerySet[Episode]:
         """Return the episodes.
 
-        Returns and successes are by the parts of a definition that the filter gives, and else by
-        that of each episode's environment, which takes a query.
+        Returns are by the parts of a definition that the filter gives, and else by that of each
+        episode's environment, which takes a query.
         """
         # A search finds all matches, not only as many of the newest as pages look at.
         episodes = self.names.episodes(most_texts=None)
         if self.ids:
             episodes = episodes.filter(pk__in=self.ids)
-        if self.least_return is None and not self.only_successes:
+        if self.least_return is None:
             return episodes
-        definitions = definitions_in_force(self.filter.overrides)
-        conventions = ConventionsInForce.of_definitions(definitions)
-        condition = Q()
-        if self.least_return is not None:
-            condition &= Q(own_return__gte=floor_of(self.least_return))
-        if self.only_successes:
-            condition &= conventions.attempts & Q(own_return__gt=definitions.bar_value())
-        value = conventions.return_of(self.filter.overrides.return_)
-        attempts = episodes.ended().alias(own_return=value).filter(condition)
-        return cast("AttemptQuerySet[Episode]", attempts)
+        value = self.names.conventions.return_of(self.filter.overrides.return_)
+        attempts = episodes.ended().alias(own_return=value)
+        least = floor_of(self.least_return)
+        return cast("AttemptQuerySet[Episode]", attempts.filter(own_return__gte=least))
 
     def file(self, blind: Collection[int], name: str = "episodes") -> StreamedFile:
         """Return the file, whose name `name` begins. Raises: NothingToExport.

@@ -112,10 +112,10 @@ def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task:
 
 def test_exports_and_pairs_take_one_success(task: Task) -> None:
     noisy, equal, best = Episode.objects.order_by("pk")
-    for filter_ in (episode_filter(), episode_filter(definition="last")):
-        assert list(EpisodeExport(filter_, "csv", only_successes=True).episodes()) == [best]
+    for filter_ in (episode_filter(success=True), episode_filter(success=True, definition="last")):
+        assert list(EpisodeExport(filter_, "csv").episodes()) == [best]
     make_environment("other", success_threshold=0.5)
-    assert list(EpisodeExport(episode_filter(), "csv", only_successes=True).episodes()) == [best]
+    assert list(EpisodeExport(episode_filter(success=True), "csv").episodes()) == [best]
     assert pairs_to_compare(Episode.objects.all()) == [(equal.pk, best.pk)]
     least = EpisodeExport(episode_filter(), "csv", least_return=0.1 + 0.2)
     assert set(least.episodes()) == {noisy, equal, best}

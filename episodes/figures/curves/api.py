@@ -25,7 +25,7 @@ from episodes.figures.scopes import people_left_out, scope_of_filter
 from episodes.figures.serializers import definitions_content
 from episodes.filtering.conditions import NamedRows
 
-OWN = ("x", "from", "to", "points", "threshold", "component", "tokens", "splits")
+OWN = ("x", "from", "to", "points", "component", "tokens", "splits")
 ALL = "*"
 """Instead of the name of a component: those that most attempts report."""
 
@@ -64,11 +64,6 @@ class CurvesView(ApiView):
         parameter("from", "Smallest x to show; a time in seconds since the epoch", kind=float),
         parameter("to", "Largest x to show", kind=float),
         parameter("points", f"Maximum number of points, up to {MAX_POINTS}", kind=int),
-        parameter(
-            "threshold",
-            "A return above it is a success; default: that of the environment, else 0.9",
-            kind=float,
-        ),
         parameter("component", COMPONENT_TEXT),
         parameter("splits", TOGETHER_TEXT, enum=(TOGETHER,)),
         parameter("tokens", TOKENS_TEXT, enum=("yes", "no")),
@@ -85,7 +80,7 @@ class CurvesView(ApiView):
             query = replace(query, filter=of_one_split(query.filter, split))
             subject = replace(subject, environment=split.environment, split=split)
         scope = scope_of_filter(query.filter, subject)
-        line = curve(scope, query.definitions(subject), query.x, points=points, zoom=query.zoom)
+        line = curve(scope, subject.definitions, query.x, points=points, zoom=query.zoom)
         components = self._components(line, request.GET.getlist("component"))
         tokens = token_curve(line) if has_tokens else None
         notes = [people_left_out(query.filter, subject), line.note, components.note]

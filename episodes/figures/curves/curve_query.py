@@ -23,12 +23,7 @@ from environments.filtering.parameters import (
     trimmed,
 )
 from environments.models import Viewer
-from environments.scoring.definition import (
-    DefinitionOverrides,
-    Definitions,
-    definition_of,
-    definitions_in_force,
-)
+from environments.scoring.definition import DefinitionOverrides
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves.figure_menu import FIGURES, Figure
 from episodes.figures.curves.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
@@ -36,7 +31,6 @@ from episodes.figures.curves.smoothing import Smoothing
 from episodes.figures.curves.zoom import WHOLE, Range
 from episodes.figures.run_splits import TOGETHER, SplitChoice, are_together_in
 from episodes.figures.scopes import OVERLAYS, Overlay
-from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run
 
@@ -53,7 +47,6 @@ PARAMETERS = (
     "band",
     "from",
     "to",
-    "threshold",
     "format",
 )
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
@@ -84,14 +77,12 @@ class CurveQuery:
     """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide
     each other."""
     zoom: Range = WHOLE
-    threshold: float | None = None
-    """A return above this is a success; None uses the threshold of each environment."""
     format: str = ""
 
     @property
     def definition(self) -> DefinitionOverrides:
         """The parts of the definition that the address gives."""
-        return replace(self.filter.overrides, threshold=self.threshold)
+        return self.filter.overrides
 
     @property
     def split_choice(self) -> SplitChoice:
@@ -130,20 +121,12 @@ class CurveQuery:
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
             zoom=zoom,
-            threshold=value("threshold", real, None),
             format=value("format", chosen(FORMATS), ""),
         )
 
-    def definitions(self, rows: NamedRows) -> Definitions:
-        """Return the definition in force for the episodes, or those of each environment. `rows`:
-        the rows that the filter names. No query if it names an environment."""
-        if rows.environment:
-            return definition_of(rows.environment, self.definition)
-        return definitions_in_force(self.definition)
-
     def to_query(self) -> str:
         """Return the query string of the page of curves that draws the same."""
-        ends = {"from": self.zoom.low, "to": self.zoom.high, "threshold": self.threshold}
+        ends = {"from": self.zoom.low, "to": self.zoom.high}
         texts = {name: f"{value!r}" for name, value in ends.items() if value is not None}
         return self.filter.to_query(**dict(self.switches()), **texts)
 
@@ -159,7 +142,7 @@ class CurveQuery:
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
-            **self.filter.overrides.values(),
+            **replace(self.definition, threshold=None).values(),  # which has a field of its own
         }
         return [(name, text) for name, text in values.items() if text]
 

@@ -310,7 +310,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         scope_of_filter(part.filter, _rows_of_part(part, filters, rows), part.label)
         for part in overlay.parts
     ]
-    definitions = query.definitions(rows)
+    definitions = rows.definitions
     needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
     if query.zoom != WHOLE:
         lines = [

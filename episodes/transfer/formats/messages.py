@@ -1,8 +1,8 @@
 """Writes episodes and uploaded rollouts as conversations for fine-tuning, in JSON Lines. `pairs.py`
 writes pairs.
 
-A conversation:  {"messages": […], "tools": […], "reward": …, "episode": …, "conversation": …, "rollout": …,
-                  "prompt_source": …, "tools_source": …}
+A conversation:  {"messages": […], "tools": […], "reward": …, "success": …, "episode": …, "conversation": …,
+                  "rollout": …, "prompt_source": …, "tools_source": …}
 A pair:          {"prompt": […], "chosen": […], "rejected": […], "tools": […], "chosen_reward": …, …}
 
 Messages and tools have the format of chat APIs; `training_options.py` lists what can be chosen. A
@@ -104,8 +104,10 @@ def _episode_line(
         turns = iter(recorded_turns)
     if conversation is None:
         rollout = None
+    definition = file.options.definition
     facts = {
-        "reward": episode.facts.return_by(file.options.definition),
+        "reward": episode.facts.return_by(definition),
+        "success": episode.facts.success_by(definition),
         "episode": episode.facts.id,
         **_source(rollout),
         "prompt_source": prompt.source,

@@ -58,7 +58,7 @@ def row_groups(file: ExportFile) -> Iterator[bytes]:
     import pyarrow as pa  # type: ignore[import-untyped]  # takes a third of a second
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    types = {name: kind for name, (_, kind) in _EPISODE.items()} | _STEP
+    types = {name: kind for name, (_, kind) in _EPISODE.items()} | {"success": "bool_"} | _STEP
     columns = [
         (name, pa.timestamp("us", tz="UTC") if kind == "time" else getattr(pa, kind)())
         for name, kind in types.items()
@@ -71,6 +71,7 @@ def row_groups(file: ExportFile) -> Iterator[bytes]:
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
         for episode in file.recorded():
             facts = [getattr(episode.facts, name) for name, _ in _EPISODE.values()]
+            facts.append(episode.facts.success_by(file.options.definition))
             for step in episode.steps:
                 components = list(components_in(step.output).items()) or None
                 rows.append((*facts, *step, components))

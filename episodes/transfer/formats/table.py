@@ -64,14 +64,14 @@ def rows(file: ExportFile) -> Iterator[str]:
     names = _component_names(file.episodes)
     further = [column.name for column in further_columns(_COLUMNS)]
     components = [f"component:{name}" for name in names]
-    yield csv_line([*_COLUMNS, *further, *_ROLLOUT_COLUMNS, *components])
+    yield csv_line([*_COLUMNS, "success", *further, *_ROLLOUT_COLUMNS, *components])
     batch = list[EpisodeFacts]()
     for facts in file.facts():
         batch.append(facts)
         if len(batch) == BATCH_EPISODES:
-            yield _lines(batch, names)
+            yield _lines(file, batch, names)
             batch = []
-    yield _lines(batch, names)
+    yield _lines(file, batch, names)
 
 
 FORMATS = [
@@ -101,7 +101,7 @@ def _component_names(episodes: QuerySet[Episode]) -> list[str]:
     return sorted(late.union(names))
 
 
-def _lines(batch: Sequence[EpisodeFacts], names: Sequence[str]) -> str:
+def _lines(file: ExportFile, batch: Sequence[EpisodeFacts], names: Sequence[str]) -> str:
     """Return the lines of some episodes, whose components and rollouts are read together."""
     components = _components_of(batch) if names else {}
     further = _further_values([facts.id for facts in batch])
@@ -113,6 +113,7 @@ def _lines(batch: Sequence[EpisodeFacts], names: Sequence[str]) -> str:
             csv_line(
                 [
                     *(getattr(facts, name) for name in _COLUMNS.values()),
+                    facts.success_by(file.options.definition),
                     *further.get(facts.id, ()),
                     *(getattr(rollout, name, None) for name in _ROLLOUT_COLUMNS.values()),
                     *(components.get((facts.id, name)) for name in names),

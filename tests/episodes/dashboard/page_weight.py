@@ -1,7 +1,7 @@
 """Size of the first load of pages: the bytes on the wire of a page and of all files that it loads.
 
-The size is that of the response bodies for a browser that accepts gzip. Imports of scripts and style sheets are followed. A reference to another host is
-an error.
+The size is that of the response bodies for a browser that accepts gzip. Imports of scripts and
+style sheets are followed. A reference to another host is an error.
 """
 
 from __future__ import annotations

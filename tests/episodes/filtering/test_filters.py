@@ -29,10 +29,10 @@ from tests.stored import (
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "suite": "core/v2/1", "run": "grpo", "step": "-2",
     "model": "m", "revision": "0123abcd", "label": "seed=3,4;arm=b", "ending": "probe",
-    "player": "human", "who": "@ada", "study": "pilot", "return": "last", "no_call": "out", "expired": "zero",
-    "interrupted": "zero", "env_error": "zero", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
-    "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
-    "ends_to": "4",
+    "player": "human", "who": "@ada", "study": "pilot", "return": "last", "threshold": "0.5",
+    "no_call": "out", "expired": "zero", "interrupted": "zero", "env_error": "zero", "success": "no",
+    "return_from": "-0.5", "return_to": "1", "steps_from": "1", "steps_to": "9", "error": "no",
+    "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3", "ends_to": "4",
     "ends": "1..2,4",
 }  # fmt: skip
 

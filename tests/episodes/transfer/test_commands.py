@@ -65,7 +65,7 @@ def test_what_is_derived_follows(tmp_path: Path) -> None:
         (["--query", "?run=grpo-3", "--ending", "interrupted"], 1),
         (["--return-from", "0.5"], 2),
         (["--min-return", "0.75"], 1),
-        (["--success-only"], 1),
+        (["--success", "yes"], 1),
     ],
 )
 def test_it_exports_what_a_filter_finds(tmp_path: Path, arguments: list[str], count: int) -> None:

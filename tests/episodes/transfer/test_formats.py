@@ -116,7 +116,7 @@ def test_parquet_has_a_row_a_step_with_the_facts_of_its_episode() -> None:
 
 
 def successes(**parts: Any) -> set[Episode]:
-    return set(EpisodeExport(episode_filter(**parts), "csv", only_successes=True).episodes())
+    return set(EpisodeExport(episode_filter(success=True, **parts), "csv").episodes())
 
 
 def test_thresholds_go_by_each_environments_own_definition() -> None:

@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any
 
 from environments.database.storable import storable
-from environments.scoring.convention import Convention
 from episodes.attempts.conventions import coverage_among
 from episodes.transfer.chat_messages import tools_of
 from episodes.transfer.conversations import messages_of
@@ -123,17 +122,22 @@ class Trajectories:
         return totals | {"extra": dict(totals.get("extra") or {}) | extra}
 
     def _counted(self, facts: EpisodeFacts) -> dict[str, Any]:
-        """Return the definition in force for an episode, and how the episode counts by it; None
-        while it is running."""
-        parts = self._file.options.definition
-        convention = parts.convention(Convention.from_code(facts.convention))
-        definition = {
-            "return": parts.return_ or facts.default_return,
-            "threshold": facts.success_threshold if parts.threshold is None else parts.threshold,
+        """Return the definition in force for an episode, how the episode counts by it, None while
+        it is running, and whether it is a success."""
+        overrides = self._file.options.definition
+        definition = facts.definition_by(overrides)
+        convention = definition.convention
+        parts = {
+            "return": definition.return_,
+            "threshold": definition.threshold,
             **asdict(convention),
         }
-        counts = facts.treatment_by(parts) if facts.status == "ended" else None
-        return {"definition": definition, "counts": counts}
+        counts = convention.treatments[facts.ending_kind] if facts.status == "ended" else None
+        return {
+            "definition": parts,
+            "counts": counts,
+            "success": facts.success_by(overrides),
+        }
 
 
 def _agent(facts: EpisodeFacts, tools: Sourced, own: AtifTrajectoryFields) -> str:

@@ -47,9 +47,6 @@ class Command(TerminalCommand):
             help="only episodes with at least this return",
         )
         parser.add_argument(
-            "--success-only", action="store_true", help="only attempts that count as success"
-        )
-        parser.add_argument(
             "--margin",
             type=finite(float),
             default=0.0,
@@ -68,7 +65,6 @@ class Command(TerminalCommand):
                 filters,
                 format,
                 least_return=options["min_return"],
-                only_successes=options["success_only"],
                 options=TrainingOptions.parse(options, definition=definition, margin=margin),
             )
             episodes = export.episodes()
