@@ -1,56 +1,78 @@
-// The list of runs: select runs to compare them or their curves. j and k move the focus from name to name, so Enter opens one.
-import { runShortcut } from "../orsweb/keys.js";
+// The list of runs: keys, and a selection of runs to compare. j and k move the focus from name to name, so Enter opens one.
+import { click, runShortcut } from "../orsweb/keys.js";
 
-const picked = new Set([...document.querySelectorAll("[data-pick]:checked")].map((box) => box.value));
-const form = document.querySelector("[data-runs]");
+const PICKED = "orsweb.runs.picked"; // sessionStorage: ids that are selected, through all pages
 
-function shown() {
-  const chosen = [...form.querySelectorAll("[data-pick]:checked")].map((box) => box.value);
-  const most = Number(form.dataset.most);
-  const bar = form.querySelector("[data-selection]");
-  bar.hidden = chosen.length === 0;
-  bar.querySelector("[data-count]").textContent = `${chosen.length} run${chosen.length === 1 ? "" : "s"}`;
-  link(bar.querySelector("[data-compare]"), `${form.action}?runs=${chosen}`, chosen.length >= 2 && chosen.length <= most);
-  link(bar.querySelector("[data-overlay]"), `${form.dataset.curves}?runs=${chosen}`, chosen.length <= most);
-}
+const bar = document.querySelector("[data-selection]");
+const most = Number(bar.dataset.selection);
+let picked = new Set((sessionStorage.getItem(PICKED) ?? "").split(",").filter(Boolean));
 
-function link(element, address, isAble) {
-  if (isAble) element.href = address;
-  else element.removeAttribute("href");
-  element.setAttribute("aria-disabled", String(!isAble));
-}
+const rows = () => [...document.querySelectorAll("tr[data-run]")];
+const rowAt = () => document.activeElement.closest("tr[data-run]");
 
 function move(by) {
-  const names = [...form.querySelectorAll("td.name a")];
-  const place = names.findIndex((name) => name.closest("tr").contains(document.activeElement));
-  const next = place < 0 ? names.at(by > 0 ? 0 : -1) : names[place + by];
-  next?.focus();
+  const all = rows();
+  const place = all.indexOf(rowAt());
+  const next = place < 0 ? all.at(by > 0 ? 0 : -1) : all[place + by];
+  next?.querySelector(".name a").focus();
 }
 
-function pick() {
-  const box = document.activeElement.closest("tr")?.querySelector("[data-pick]");
-  if (!box) return false;
-  box.click(); // tells of the change
+// --- selection -------------------------------------------------------------------------------------------------------
+
+function pick(row, isPicked = !picked.has(row.dataset.run)) {
+  if (isPicked) picked.add(row.dataset.run);
+  else picked.delete(row.dataset.run);
 }
 
-const KEYS = { j: () => move(1), k: () => move(-1), x: pick };
-
-// A table that was fetched again has the same runs selected.
-function restore() {
-  for (const box of form.querySelectorAll("[data-pick]")) box.checked = picked.has(box.value);
-  shown();
+function showPicked() {
+  sessionStorage.setItem(PICKED, [...picked].join());
+  for (const row of rows()) {
+    row.classList.toggle("picked", picked.has(row.dataset.run));
+    row.querySelector("[data-pick]").checked = picked.has(row.dataset.run);
+  }
+  const all = document.querySelector("[data-pick-all]");
+  if (all) all.checked = rows().every((row) => picked.has(row.dataset.run));
+  bar.hidden = picked.size === 0;
+  bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected`;
+  const isFew = picked.size <= most;
+  link("[data-compare-link]", "compareLink", isFew && picked.size >= 2, "Select at least two runs");
+  link("[data-curves-link]", "curvesLink", isFew, "");
 }
 
-function remember({ target }) {
-  if (!target.matches("[data-pick]")) return;
-  if (target.checked) picked.add(target.value);
-  else picked.delete(target.value);
-  shown();
+function link(selector, page, isAble, reason) {
+  const element = bar.querySelector(selector);
+  if (isAble) element.href = `${element.dataset[page]}?runs=${[...picked].join()}`;
+  else element.removeAttribute("href");
+  element.setAttribute("aria-disabled", String(!isAble));
+  element.title = isAble ? "" : picked.size > most ? `Select at most ${most} runs` : reason;
 }
 
-if (form) {
-  form.addEventListener("change", remember);
-  document.addEventListener("htmx:afterSwap", restore);
-  document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
-  shown();
+function unselect() {
+  if (!picked.size) return false;
+  picked = new Set();
+  showPicked();
 }
+
+function changed({ target }) {
+  if (target.matches("[data-pick]")) pick(target.closest("tr"), target.checked);
+  else if (target.matches("[data-pick-all]")) for (const row of rows()) pick(row, target.checked);
+  else return;
+  showPicked();
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  x: () => (rowAt() ? (pick(rowAt()), showPicked()) : false),
+  c: () => click("[data-compare-link][href]"),
+  v: () => click("[data-curves-link][href]"),
+  u: unselect,
+  "]": () => click('.paging a[rel="next"]'),
+  "[": () => click('.paging a[rel="first"]'),
+};
+
+document.addEventListener("change", changed);
+document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
+document.addEventListener("htmx:afterSwap", showPicked); // a table that was fetched again has the same runs selected
+bar.querySelector("[data-unselect]").addEventListener("click", unselect);
+showPicked();

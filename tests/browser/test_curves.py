@@ -226,13 +226,26 @@ def test_a_chart_that_is_empty_appears_with_its_first_episode(page: Page, live: 
     expect(page.locator("[data-chart]")).to_have_count(1)
 
 
-def test_keys_choose_runs_to_compare(page: Page, runs: dict[str, list[int]]) -> None:
+def test_keys_choose_runs_to_compare_and_the_choice_lasts_until_it_is_cleared(
+    page: Page, runs: dict[str, list[int]]
+) -> None:
     page.goto("/runs/")
+    bar, rows = page.locator("[data-selection]"), page.locator("tr[data-run]")
     for key in ("j", "x", "j", "x"):
         page.keyboard.press(key)
-    picked = page.locator("[data-pick]")
-    assert [picked.nth(place).is_checked() for place in (0, 1)] == [True, True]
-    expect(page.locator("[data-count]")).to_have_text("2 runs")
+    expect(bar).to_contain_text("2 selected")
+    expect(bar).to_be_in_viewport()
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/\d+/$"))
+    page.goto("/runs/")
+    first, second = (rows.nth(place).get_attribute("data-run") for place in (0, 1))
+    assert [rows.nth(place).get_by_role("checkbox").is_checked() for place in (0, 1)] == [True] * 2
+    page.keyboard.press("v")
+    expect(page).to_have_url(re.compile(rf"/runs/curves/\?runs={first},{second}$"))
+    page.goto("/runs/")
+    page.keyboard.press("c")
+    expect(page).to_have_url(re.compile(rf"/compare/\?runs={first},{second}$"))
+    page.goto("/runs/")
+    page.keyboard.press("u")
+    expect(bar).to_be_hidden()

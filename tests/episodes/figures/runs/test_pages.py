@@ -215,10 +215,17 @@ def test_a_run_of_one_split_has_no_choice_of_splits_and_is_listed_with_its_name(
     assert (
         page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
     )
-    assert (
-        f' title="The split that it played">{split.name}</div>'
-        in client.get("/runs/").content.decode()
-    )
+    row = client.get("/runs/").content.decode().split("<tr data-run=")[1]
+    assert f'<td class="wide-only">{split.name}</td>' in row
+
+
+def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> None:
+    run = make_run()
+    end_episode(1.0, run=run)
+    end_episode(cause="env_error", run=run)
+    page = client.get("/runs/").content.decode()
+    sentence = "1 of 2 rollouts; 1 infrastructure failure left out"
+    assert f'title="{sentence}">· 1 excluded</span>' in page
 
 
 def test_a_run_leads_to_the_others_of_its_title(client: Client) -> None:

@@ -262,4 +262,4 @@ def test_its_page_names_the_environments_and_leads_to_their_curves(
         one.label for one in client.get(f"/runs/curves/?{unescape(query)}").context["drawn"].series
     ]
     listed = client.get("/runs/").content.decode()
-    assert "guess, strict" in listed and "own thresholds" in listed
+    assert 'title="guess, strict"' in listed and "; strict: " in listed
