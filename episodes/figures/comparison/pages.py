@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -16,32 +13,25 @@ from environments.database.storable import id_in
 from environments.filtering.addresses import refuse_others, takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, trimmed
-from environments.models import Split, Task, Viewer
-from environments.scoring.definition import DEFINITION_PARAMETERS, definitions_in_force
+from environments.models import Task, Viewer
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in
-from episodes.figures.comparison.run_comparison import paired
+from episodes.figures.comparison.comparison_query import RunComparisonQuery
+from episodes.figures.comparison.conclusions import conclusions_of
+from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
-from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import pooled_in
-from episodes.figures.revision_choice import RevisionChoice
-from episodes.figures.run_splits import (
-    SplitChoice,
-    common_split,
-    in_split,
-    labelled,
-    of_one_split,
-    splits_of,
-)
-from episodes.figures.scopes import MAX_SERIES, scope_of
+from episodes.figures.run_splits import in_split, labelled
+from episodes.figures.scopes import scope_of
 from episodes.filtering.columns import with_list_columns
-from episodes.models import Episode, Run
+from episodes.models import Episode
 from episodes.transcript.comparison import comparison_of
 from episodes.transcript.peers import pairs_to_compare
 from episodes.transcript.steps import TranscriptView
@@ -112,59 +102,36 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
 def compare_runs(request: HttpRequest) -> HttpResponse:
     """Return the page for `?runs=3,4` or names, which compares every other run with the first.
     Raises: BadFilter."""
-    query = {name: text for name, text in request.GET.dict().items() if text.strip()}
-    for name in ("episodes", "row"):
-        if name in query:
-            reason = "it belongs to a comparison of episodes; remove it or runs="
-            raise BadFilter(name, query[name], reason)
     viewer = viewer_of(request.user)
-    curves = CurveQuery.parse(query, viewer)
-    runs = _runs(curves.runs[:MAX_SERIES], query["runs"], viewer)
-    revision = RevisionChoice.parse(request.GET, viewer)
-    splits, split = _splits(runs, curves.split_choice, viewer)
-    filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)
-    curves = replace(curves, filter=of_one_split(filters, split))
-    pairing = paired(runs, definitions_in_force(curves.definition), MAX_TASKS, revision.ids, split)
+    query = RunComparisonQuery.parse(request.GET.dict(), viewer)
+    pairing, drawing = query.pairing(MAX_TASKS), curve_charts(query.curves, MIN_BLOCKS)
+    measures = {line.measure for line in pairing.measures}
     lines = task_lines([pair.task for pair in pairing.tasks], viewer)
-    drawing = curve_charts(curves, MIN_BLOCKS)
-    of_part = query_string(**in_split(split), revision=revision.name)
+    of_part = query_string(**in_split(query.split), revision=query.revision.name)
+    switches = request.GET.copy()
+    switches["x"], switches["y"] = query.curves.x, ",".join(query.curves.figures)
     context = panel_of(request, drawing) | {
-        "runs": runs,
+        "switches": switches,
+        "runs": query.runs,
         "picker_address": reverse("compare"),
+        "comparison": query,
         "pairing": pairing,
+        "conclusions": conclusions_of(pairing),
+        "measures": [measure for measure in MEASURES if measure in measures],
         "has_mixed_conventions": pairing.definition.convention is None,
-        "revision": revision.name,
+        "revision": query.revision.name,
         "of_part": "&" + of_part if of_part else "",
-        "splits": labelled(splits),
-        "split": split,
-        "are_together": curves.are_together,
-        "pooled": pooled_in([scope_of(run) for run in runs]),
-        "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
+        "splits": labelled(query.splits),
+        "split": query.split,
+        "are_together": query.curves.are_together,
+        "pooled": pooled_in([scope_of(run) for run in query.runs]),
+        "attempted": list(zip(query.runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [(pair, *lines[pair.task]) for pair in pairing.tasks if pair.task in lines],
         "has_several_environments": len({task.environment_id for *_, task in lines.values()}) > 1,
-        **definitions_context(pairing.definition, curves.definition, drawing.environment),
-        "curve_query": curves.to_query(),
+        **definitions_context(pairing.definition, query.curves.definition, drawing.environment),
+        "curve_query": query.curves.to_query(),
     }
     return render(request, "figures/compare_runs.html", context)
-
-
-def _splits(
-    runs: Sequence[Run], choice: SplitChoice, viewer: Viewer
-) -> tuple[list[Split], Split | None]:
-    """Return the splits to choose from, if a run played several, and the one that is compared;
-    None: all of them.
-
-    Raises: BadFilter.
-    """
-    by_run = splits_of([run.pk for run in runs], viewer)
-    of_runs = [splits for run in runs if (splits := by_run.get(run.pk))]
-    every = list(dict.fromkeys(split for splits in of_runs for split in splits))
-    has_several = any(len(splits) > 1 for splits in of_runs)
-    if choice.split is not None or choice.environment is not None:
-        return every, choice.of(every)
-    if choice.are_together or not has_several:
-        return every if has_several else [], None
-    return every, common_split(of_runs) or of_runs[0][0]
 
 
 def task_lines(ids: list[int], viewer: Viewer) -> dict[int, tuple[str, str, Task]]:
@@ -175,17 +142,3 @@ def task_lines(ids: list[int], viewer: Viewer) -> dict[int, tuple[str, str, Task
     return {
         pk: (names[pk], task_line(task.environment, task.spec), task) for pk, task in tasks.items()
     }
-
-
-def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:
-    """Return the runs in the order of `ids`. Raises: BadFilter."""
-    by_id = Run.objects.seen_by(viewer).in_bulk(ids)
-    if missing := [str(pk) for pk in ids if pk not in by_id]:
-        numbers = ", ".join(missing)
-        reason = f"there is no run {numbers}; a run's number is in the address of its page"
-        raise BadFilter("runs", text, reason)
-    runs = [by_id[pk] for pk in ids]
-    if len(runs) < 2:
-        reason = f"it names {runs[0].name} alone; add a run, as in runs={ids[0]},{ids[0] + 1}"
-        raise BadFilter("runs", text, reason)
-    return runs

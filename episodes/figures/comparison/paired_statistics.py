@@ -57,13 +57,17 @@ class PairedEvidence:
         return max(0, (self.needed or 0) - self.count)
 
 
-def evidence_of(differences: Sequence[float]) -> PairedEvidence:
+def evidence_of(
+    differences: Sequence[float], most_resampled: int = MAX_RESAMPLED
+) -> PairedEvidence:
     """Return what two differences or more say. Equal differences give equal results: the resamples
-    are seeded."""
-    return evidence_over([(1.0, differences)])
+    are seeded. `most_resampled`: above so many the interval is the normal one."""
+    return evidence_over([(1.0, differences)], most_resampled)
 
 
-def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvidence:
+def evidence_over(
+    strata: Sequence[tuple[float, Sequence[float]]], most_resampled: int = MAX_RESAMPLED
+) -> PairedEvidence:
     """Return what differences in several strata say: the share of each, which add up to 1, and its
     differences.
 
@@ -79,7 +83,7 @@ def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvid
         errors.append(share * spread / math.sqrt(len(differences) - 1))
     error = math.hypot(*errors)  # squares may overflow
     deviation = error * math.sqrt(count)
-    is_resampled = count <= MAX_RESAMPLED
+    is_resampled = count <= most_resampled
     low, high = mean - Z_95 * error, mean + Z_95 * error
     if is_resampled:
         low, high = _resampled(strata)

@@ -1,102 +1,126 @@
-"""Paired comparison of two or more runs on the tasks that they share, each task once, so that no
-run gains by easier tasks.
-
-RunTask holds what a run reached at its tasks; endings that the follower has not reached yet are
-read one by one.
-"""
+"""Paired comparison of two or more runs by several measures on the tasks that they share, each task
+once, so that no run gains by easier tasks."""
 
 from __future__ import annotations
 
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db import connection
+from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
 
-from environments.models import Split
 from environments.scoring.convention import Coverage, coverage_of, coverages_together
-from environments.scoring.definition import Definition, Definitions
+from environments.scoring.definition import Definitions
 from environments.scoring.returns import MAX_RETURN
 from environments.scoring.task_buckets import Z_95
-from environments.wire import NO_NUMBER
-from episodes.attempts.rule import ENDED
-from episodes.figures.comparison.paired_statistics import PairedEvidence, evidence_of
+from episodes.attempts.conventions import ConventionsInForce
+from episodes.attempts.endings import rows_of
+from episodes.attempts.rule import FAILURES, KIND
+from episodes.figures.comparison.compared_episodes import ComparedEpisodes
+from episodes.figures.comparison.measures import MEASURES, Measure
+from episodes.figures.comparison.paired_statistics import (
+    MAX_RESAMPLED,
+    PairedEvidence,
+    evidence_of,
+)
 from episodes.figures.figures import mean_and_deviation
-from episodes.figures.scopes import MAX_ENDINGS
-from episodes.figures.summary_cover import STILL_COUNTED
-from episodes.models import Episode, Run
-from episodes.rollups.progress import followed_to
-from episodes.rollups.run_tasks import RunTasksPart
+from episodes.models import Episode, Rollout, Run
+from episodes.uploads.matching import CERTAIN
 
 MAX_TASKS = 20_000
 """Rows of each run that are read, those of the tasks that were created first: so many take about 40
 ms. A task has one row, and one more for each kind of ending that is counted apart."""
 
-_BOUNDED = (
-    "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
-)
-_KIND = (
-    "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
-    " || CASE WHEN e.cause IN ('finished', 'abandoned', 'expired')"
-    f" AND e.detail LIKE '%%{NO_NUMBER}%%' THEN '_nan' ELSE '' END"
-)
-# one statement, so that the follower cannot move an ending from one half to the other between two
-_SIDES = """
-    SELECT t.task_id, {environment}, t.kind, t.attempts, {scored}, {total} FROM (
-        SELECT * FROM episodes_runtask
-        WHERE run_id = %s {of_rows} AND (SELECT end_number FROM episodes_progress WHERE name = %s) > 0
-        ORDER BY task_id LIMIT %s
-    ) AS t {tasks}
-    UNION ALL
-    SELECT e.task_id, e.environment_id, {kind}, 1,
-        CASE WHEN {value} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
-    FROM episodes_episode AS e
-    WHERE e.run_id = %s {of_episodes} AND {is_rollout} AND e.end_number > %s
-        AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
-"""
-_TASKS = "LEFT JOIN environments_task AS k ON k.id = t.task_id"
+
+NO_TALLIES = ((0, 0.0),) * len(MEASURES)
 
 
-class Side(NamedTuple):
-    """The results of one run at one task."""
+Tally = tuple[int, float]
+"""Number of attempts that have a measure, and the sum of it."""
 
-    scored: int
-    """Attempts that have a return."""
+
+class RunFigure(NamedTuple):
+    """One run by one measure, over the tasks at which all runs have it."""
+
+    run: Run
+    measure: Measure
     mean: float
-    """Mean return of the attempts."""
+    """Mean of its means by task, so that every task counts once."""
+    reach: float | None
+    """Half the width of the mean's 95 % interval, with tasks as observations; None below two
+    tasks."""
+    attempts: int
+    """Number of attempts at these tasks that have the measure."""
+    ties: int
+    """Tasks at which its mean is that of the first run."""
+    evidence: PairedEvidence | None
+    """What the differences from the first run say; None for the first, and below two tasks."""
+
+    @property
+    def verdict(self) -> str:
+        """Return "worse" or "better" if it differs clearly from the first run, else an empty
+        text."""
+        if self.evidence is None or not self.evidence.is_told_apart:
+            return ""
+        return "worse" if (self.evidence.difference < 0) != self.measure.is_cost else "better"
+
+    @property
+    def words(self) -> str:
+        """Return how it differs from the first run."""
+        if not self.verdict or self.evidence is None:
+            return "no clear difference"
+        return self.measure.less if self.evidence.difference < 0 else self.measure.more
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRuns:
+    measure: Measure
+    tasks: int
+    """Number of tasks at which all runs have it, one or more."""
+    runs: Sequence[RunFigure]
+
+    @property
+    def is_regression(self) -> bool:
+        return any(figure.verdict == "worse" for figure in self.runs)
+
+
+class TaskFigure(NamedTuple):
+    """One task by one measure."""
+
+    measure: Measure
+    means: Sequence[float]
+    """By run; empty if a run lacks the measure."""
+    difference: float | None
+    """Mean of the last run minus that of the first."""
+
+    @property
+    def gain(self) -> float:
+        """Return the difference with a sign that is below 0 if the last run is worse."""
+        difference = self.difference or 0.0
+        return -difference if self.measure.is_cost else difference
 
 
 class PairedTask(NamedTuple):
     task: int
-    sides: Sequence[Side]
-    """One side for each run, in order."""
-    difference: float
-    """Mean return of the last run minus that of the first."""
+    tallies: Sequence[Sequence[Tally]]
+    """By measure, then by run; the tally of success counts all attempts."""
+    means: Sequence[Sequence[float]]
+    """By measure, then by run; empty for a measure that a run lacks."""
 
+    @property
+    def attempts(self) -> list[int]:
+        """Return the attempts of each run."""
+        return [count for count, _ in self.tallies[0]]
 
-@dataclass(frozen=True, slots=True)
-class Versus:
-    """One run compared with the first, over the tasks that all runs share."""
-
-    run: Run
-    mean: float
-    """Mean of its means by task, so that every task counts once."""
-    scored: int
-    """Number of attempts at the shared tasks that have a return."""
-    difference: float
-    """Mean of the run minus that of the first run; 0 for the first."""
-    reach: float | None
-    """Half the width of the difference's 95 % interval, with tasks as observations; None below two
-    tasks."""
-    wins: int
-    """Tasks at which its mean is above the first run's."""
-    losses: int
-    """Tasks at which its mean is below the first run's."""
-    ties: int
-    """Tasks at which both means are equal."""
+    @property
+    def figures(self) -> list[TaskFigure]:
+        return [
+            TaskFigure(measure, means, difference_of(means[-1], means[0]) if means else None)
+            for measure, means in zip(MEASURES, self.means, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +128,12 @@ class Pairing:
     definition: Definitions
     """The definition of the attempts, or the definitions of their environments where these
     differ."""
-    versus: Sequence[Versus]
-    """One comparison for each run, in order; empty without a shared task."""
+    measures: Sequence[MeasuredRuns]
+    """Those that all runs have at a shared task: first those by which a run got worse, in the order
+    of MEASURES."""
     tasks: Sequence[PairedTask]
-    """The shared tasks with the largest differences, the largest first."""
-    evidence: PairedEvidence | None
-    """What the differences between two runs say; None for more runs, or below two shared tasks."""
+    """Shared tasks, first those that got worse from the first run to the last, by success, then by
+    the other measures."""
     shared: int
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
@@ -118,75 +142,46 @@ class Pairing:
     """Coverage of each run's rollouts at all of its tasks, in order."""
     is_bounded: bool
     """Whether a run has MAX_TASKS rows or more, beyond which tasks are left out."""
-    missing: str
-    """A sentence about older episodes that are not counted yet; empty if none are missing."""
 
 
 class RunTotals(NamedTuple):
     """What a run reached at its tasks."""
 
-    tasks: dict[int, tuple[int, float]]
-    """By task: the number of attempts that have a return, one or more, and the sum of their
-    returns."""
+    tasks: dict[int, list[Tally]]
+    """By task, then by measure."""
     kinds: dict[int, dict[str, int]]
-    """Number of rollouts by environment and kind of ending; "" for those that finished or were
-    abandoned."""
+    """Number of rollouts by environment and kind of ending."""
     is_bounded: bool
-
-
-_OF_REVISIONS = """
-    SELECT e.task_id, e.environment_id, {kind}, COUNT(*), COUNT({value}), COALESCE(SUM({bounded}), 0.0)
-    FROM episodes_episode AS e
-    WHERE e.run_id = %s {of_episodes} AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
-    GROUP BY 1, 2, 3 ORDER BY 1 LIMIT %s
-"""
 
 
 def paired(
     runs: Sequence[Run],
     definitions: Definitions,
     most: int,
-    revisions: Sequence[int] = (),
-    split: Split | None = None,
+    episodes: ComparedEpisodes | None = None,
 ) -> Pairing:
-    """Compare one run or more by their attempts that have a return, each task by the definition of
-    its environment.
+    """Compare one run or more by their attempts, each task by the definition of its environment.
 
-    The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of
-    which the newest MAX_ENDINGS endings are read; empty: all. `split`: of which alone attempts
-    count. One query for each run, and three more.
+    The result has `most` tasks at most. Two queries for each run, and two more.
     """
-    endings = Episode.objects.filter(ENDED, end_number__gt=0).order_by("-end_number")
-    numbers = endings.values_list("end_number", flat=True)
-    floor = next(iter(numbers[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
-    totals_by_run = [_totals(run, definitions, floor, revisions, split) for run in runs]
-    tasks = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
-    # by run, then by task: a run may have thousands
-    sides = [[totals.tasks[task] for task in tasks] for totals in totals_by_run]
-    means = [[total / scored for scored, total in of_run] for of_run in sides]
-    differences = [
-        difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)
+    episodes = episodes or ComparedEpisodes()
+    has_tokens = Rollout.objects.filter(episode__isnull=False).exists()
+    totals_by_run = [_totals(run, definitions, episodes, has_tokens=has_tokens) for run in runs]
+    shared = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
+    tasks = [
+        _paired_task(task, [totals.tasks[task] for totals in totals_by_run]) for task in shared
     ]
-    places = heapq.nsmallest(most, range(len(tasks)), key=lambda place: -abs(differences[place]))
+    measures = [
+        measured
+        for place in range(len(MEASURES))
+        if (measured := _measured(place, runs, tasks)) is not None
+    ]
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
-        versus=[
-            _versus(run, of_run, mean, first=means[0])
-            for run, of_run, mean in zip(runs, sides, means, strict=True)
-            if tasks
-        ],
-        tasks=[
-            PairedTask(
-                tasks[place],
-                [
-                    Side(of_run[place][0], mean[place])
-                    for of_run, mean in zip(sides, means, strict=True)
-                ],
-                differences[place],
-            )
-            for place in places
-        ],
-        evidence=evidence_of(differences) if len(runs) == 2 and len(tasks) > 1 else None,
+        measures=sorted(measures, key=lambda measured: not measured.is_regression),
+        tasks=heapq.nsmallest(
+            most, tasks, key=lambda task: [figure.gain for figure in task.figures]
+        ),
         shared=len(tasks),
         attempted=[len(totals.tasks) for totals in totals_by_run],
         coverage=[
@@ -199,98 +194,108 @@ def paired(
             for totals in totals_by_run
         ],
         is_bounded=any(totals.is_bounded for totals in totals_by_run),
-        missing=STILL_COUNTED if followed_to(RunTasksPart.name) < floor else "",
     )
 
 
 def _totals(
-    run: Run, definitions: Definitions, floor: int, revisions: Sequence[int], split: Split | None
+    run: Run, definitions: Definitions, episodes: ComparedEpisodes, *, has_tokens: bool
 ) -> RunTotals:
-    """Return what a run reached by task, with these revisions of environments in the endings after
-    `floor`. Without revisions, endings up to `floor` count if the follower has reached them. One
-    query."""
-    value, part = _column(definitions, "e.environment_id", "e.return_"), RunTasksPart.name
-    is_alone = isinstance(definitions, Definition)
-    sql = _OF_REVISIONS if revisions else _SIDES
-    values: Sequence[int | str] = [run.pk, part, MAX_TASKS, run.pk, floor, part]
-    if revisions:
-        values = [run.pk, floor, MAX_TASKS]
-    sql = sql.format(
-        environment="0" if is_alone else "k.environment_id",
-        scored=_column(definitions, "k.environment_id", "t.scored_"),
-        total=_column(definitions, "k.environment_id", "t.total_"),
-        tasks="" if is_alone else _TASKS,
-        kind=_KIND,
-        value=value,
-        bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
-        is_rollout=Episode.objects.rollouts().condition_sql("e"),
-        revisions=", ".join(str(int(pk)) for pk in revisions),
-        of_rows=_of_split("split_id", split),
-        of_episodes=_of_split("e.split_id", split),
+    """Return what the run reached by task. Two queries at most."""
+    value, of_run = definitions.value(), episodes.of(run).order_by()
+    bounded = Case(
+        When(value__gt=MAX_RETURN, then=Value(MAX_RETURN)),
+        When(value__lt=-MAX_RETURN, then=Value(-MAX_RETURN)),
+        default=F("value"),
+        output_field=FloatField(),
     )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return _added(cursor.fetchall(), definitions)
-
-
-def _of_split(column: str, split: Split | None) -> str:
-    """Return the condition on rows of one split as SQL; empty for None."""
-    return "" if split is None else f"AND {column} = {int(split.pk)}"
-
-
-def _column(definitions: Definitions, environment: str, prefix: str) -> str:
-    """Return the column that holds the return, as SQL that compares the column `environment` where
-    they differ."""
-    if isinstance(definitions, Definition):
-        return f"{prefix}{definitions.return_}"
-    by_return = {name: ", ".join(map(str, ids)) for name, ids in definitions.by_return.items()}
-    whens = " ".join(
-        f"WHEN {environment} IN ({ids}) THEN {prefix}{name}" for name, ids in by_return.items()
+    rows = of_run.annotate(value=value, kind=KIND).values_list("task", "environment", "kind")
+    rows = rows.annotate(
+        count=Count("pk"),
+        scored=Count("value"),
+        total=Sum(bounded),
+        successes=Count("pk", filter=Q(value__gt=definitions.bar_value())),
+        length=Sum("steps_count"),
     )
-    return f"CASE {whens} ELSE {prefix}{definitions.other.return_} END"
+    tasks: dict[int, list[Tally]] = {}
+    kinds: dict[int, dict[str, int]] = defaultdict(dict)
+    for task, environment, kind, count, scored, total, successes, length in (
+        found := rows_of(rows.order_by("task")[:MAX_TASKS])
+    ):
+        kinds[environment][kind] = kinds[environment].get(kind, 0) + count
+        definition = definitions.of(environment)
+        treatment = definition.convention.treatments.get(kind, "keep")
+        if treatment == "out":
+            continue
+        if treatment == "zero":
+            scored, total, successes = count, 0.0, count * definition.is_success(0.0)
+        lengths = (0, 0) if kind in FAILURES else (count, length)
+        tallies = (count, successes), (scored, total or 0.0), lengths, (0, 0)
+        tasks[task] = _added(tasks.get(task, NO_TALLIES), tallies)
+    if has_tokens:
+        for task, tokens in _tokens(of_run, definitions):
+            if task in tasks:
+                tasks[task] = _added(tasks[task], (*NO_TALLIES[:-1], (1, tokens)))
+    return RunTotals(tasks, kinds, len(found) >= MAX_TASKS)
 
 
-def _added(
-    rows: Sequence[tuple[int, int | None, str, int, int, float]], definitions: Definitions
-) -> RunTotals:
-    """Add up rows in which a task may occur more than once, or without a return."""
-    tasks: dict[int, tuple[int, float]] = {}
-    kinds: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for task, environment, kind, attempts, scored, total in rows:
-        kinds[environment or 0][kind] += attempts
-        if kind:
-            treatment = definitions.of(environment).convention.treatments.get(kind, "keep")
-            if treatment == "out":
-                continue
-            if treatment == "zero":
-                scored, total = attempts, 0.0
-        if scored:
-            before, returns = tasks.get(task, (0, 0.0))
-            tasks[task] = before + scored, returns + total
-    return RunTotals(tasks, kinds, len(rows) >= MAX_TASKS)
+def _tokens(episodes: QuerySet[Episode], definitions: Definitions) -> Iterator[tuple[int, int]]:
+    """Yield task and reported output tokens of each attempt; of several reports the newest
+    counts. One query."""
+    attempts = episodes.filter(ConventionsInForce.of_definitions(definitions).attempts)
+    reports = attempts.filter(
+        rollouts__output_tokens__isnull=False, rollouts__joined_by__in=CERTAIN
+    ).order_by("pk", "-rollouts__pk")
+    last = None
+    for pk, task, tokens in rows_of(reports.values_list("pk", "task", "rollouts__output_tokens")):
+        if pk != last:
+            yield task, tokens
+        last = pk
+
+
+def _added(first: Sequence[Tally], second: Sequence[Tally]) -> list[Tally]:
+    return [
+        (count + n, total + more) for (count, total), (n, more) in zip(first, second, strict=True)
+    ]
+
+
+def _paired_task(task: int, totals: Sequence[Sequence[Tally]]) -> PairedTask:
+    """Return a task. `totals`: by run, then by measure."""
+    tallies = list(zip(*totals, strict=True))
+    means = [
+        [total / count for count, total in runs] if all(count for count, _ in runs) else []
+        for runs in tallies
+    ]
+    return PairedTask(task, tallies, means)
+
+
+def _measured(place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]) -> MeasuredRuns | None:
+    """Return the runs by the measure at this place; None if no task has it."""
+    rows = [task for task in tasks if task.means[place]]
+    if not rows:
+        return None
+    means_by_run = list(zip(*(row.means[place] for row in rows), strict=True))
+    most_resampled = MAX_RESAMPLED // max(1, len(runs) - 1)
+    figures = list[RunFigure]()
+    for number, (run, means) in enumerate(zip(runs, means_by_run, strict=True)):
+        differences = list(map(difference_of, means, means_by_run[0]))
+        mean, deviation = mean_and_deviation(means)
+        figures.append(
+            RunFigure(
+                run=run,
+                measure=MEASURES[place],
+                mean=mean,
+                reach=Z_95 * deviation / math.sqrt(len(rows) - 1) if len(rows) > 1 else None,
+                attempts=sum(row.tallies[place][number][0] for row in rows),
+                ties=differences.count(0),
+                evidence=(
+                    evidence_of(differences, most_resampled) if number and len(rows) > 1 else None
+                ),
+            )
+        )
+    return MeasuredRuns(MEASURES[place], len(rows), figures)
 
 
 def difference_of(mean: float, base: float) -> float:
     """Return `mean - base`, and 0 if they differ only because floats were added in another
     order."""
     return 0.0 if math.isclose(mean, base, rel_tol=1e-12, abs_tol=1e-12) else mean - base
-
-
-def _versus(
-    run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]
-) -> Versus:
-    """Compare the means of a run by task with those of the `first` run."""
-    differences = [difference_of(mean, base) for mean, base in zip(means, first, strict=True)]
-    count = len(means)
-    difference, deviation = mean_and_deviation(differences)
-    has_reach = count > 1 and means is not first
-    return Versus(
-        run=run,
-        mean=sum(means) / count,
-        scored=sum([attempts for attempts, _ in sides]),
-        difference=difference,
-        reach=Z_95 * deviation / math.sqrt(count - 1) if has_reach else None,
-        wins=sum(value > 0 for value in differences),
-        losses=sum(value < 0 for value in differences),
-        ties=differences.count(0),
-    )

@@ -42,8 +42,11 @@ def played(scale: float) -> dict[str, int]:
 
 
 def spreads(client: Client, address: str) -> list[str]:
-    """Return the text after each plus-minus sign."""
-    return re.findall(r">± ([^<]+)</span>", client.get(address).content.decode())
+    """Return the text after each plus-minus sign, on the page with several measures that of
+    returns."""
+    page = client.get(address).content.decode()
+    of_returns = page.partition("<strong>Return</strong>")[2].partition("</tr>")[0]
+    return re.findall(r">± ([^<]+)</span>", of_returns or page)
 
 
 @pytest.mark.parametrize("path", PAGES)

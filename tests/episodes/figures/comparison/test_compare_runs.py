@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import unescape
 from urllib.parse import parse_qs
 
@@ -11,9 +12,11 @@ from django.test import Client
 
 from environments.scoring.definition import Definition
 from environments.scoring.task_buckets import Z_95
-from episodes.figures.comparison.run_comparison import paired
+from episodes.figures.comparison import compared_episodes
+from episodes.figures.comparison.run_comparison import Pairing, RunFigure, paired
 from episodes.models import Run
 from tests.episodes.ended import end_episode
+from tests.episodes.reported import reported
 from tests.stored import make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
@@ -36,25 +39,56 @@ def played() -> tuple[Run, Run]:
     return first, second
 
 
+def figures_of(pairing: Pairing, name: str) -> Sequence[RunFigure]:
+    """Return the figures of the runs by the measure with this name."""
+    return {line.measure.name: line.runs for line in pairing.measures}[name]
+
+
 def test_every_shared_task_counts_once() -> None:
-    first, second = paired(played(), Definition(), 9).versus
-    assert (first.mean, first.scored) == (0.5, 3)
-    assert (second.mean, second.difference, second.wins, second.ties, second.losses) == (
-        0.75,
-        0.25,
-        1,
-        1,
-        0,
-    )
-    assert second.reach == pytest.approx(Z_95 * 0.25)
+    first, second = figures_of(paired(played(), Definition(), 9), "return")
+    assert (first.mean, first.attempts, first.evidence) == (0.5, 3, None)
+    assert second.mean == 0.75 and second.evidence
+    evidence = second.evidence
+    assert (evidence.difference, evidence.wins, second.ties, evidence.losses) == (0.25, 1, 1, 0)
+
+
+def test_success_and_steps_are_compared_on_the_same_tasks() -> None:
+    runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
+    for task in tasks:
+        end_episode(1.0, run=runs[0], task=task, steps_count=3)
+        end_episode(0.2, run=runs[0], task=task, cause="expired", steps_count=5)
+        end_episode(0.0, run=runs[0], task=task, cause="env_error", steps_count=90)
+        end_episode(0.8, run=runs[1], task=task, steps_count=8)
+    pairing = paired(runs, Definition(), 9)
+    assert [figure.mean for figure in figures_of(pairing, "success")] == [0.5, 0.0]
+    assert [figure.mean for figure in figures_of(pairing, "length")] == [4.0, 8.0]
+    assert [figure.mean for figure in figures_of(pairing, "return")] == [0.6, 0.8]
+    names = [line.measure.name for line in pairing.measures]
+    assert names == ["success", "length", "return"]  # first those by which the second is worse
+
+
+def test_reported_tokens_are_compared_where_both_have_them() -> None:
+    runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
+    for run, tokens in zip(runs, (100, 400), strict=True):
+        for place, task in enumerate(tasks):
+            episode = end_episode(run=run, task=task)
+            if place or run == runs[0]:
+                name = f"{run}-{place}"
+                reports = [("old", "call", 7), ("new", "call", tokens), ("wrong", "guess", 1)]
+                for event, join, output in reports:
+                    values = {"episode": episode, "joined_by": join, "output_tokens": output}
+                    reported(f"{name}-{event}", (), **values)
+    first, second = figures_of(paired(runs, Definition(), 9), "tokens")
+    assert (first.mean, first.attempts, second.mean, second.attempts) == (100, 1, 400, 1)
 
 
 def test_means_that_differ_by_rounding_alone_are_equal() -> None:
-    runs, task = [make_run("first"), make_run("second")], make_task()
+    runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
     for run, reward in zip(runs, (0.3, 0.1 + 0.2), strict=True):
-        end_episode(reward, run=run, task=task)
-    second = paired(runs, Definition(), 9).versus[1]
-    assert (second.difference, second.wins, second.ties) == (0.0, 0, 1)
+        for task in tasks:
+            end_episode(reward, run=run, task=task)
+    second = figures_of(paired(runs, Definition(), 9), "return")[1]
+    assert second.evidence and (second.evidence.difference, second.ties) == (0.0, 2)
 
 
 def test_huge_returns_have_an_interval(client: Client) -> None:
@@ -62,19 +96,30 @@ def test_huge_returns_have_an_interval(client: Client) -> None:
     for run, rewards in zip(runs, ((1e300, -1e300), (-1e300, 1e300)), strict=True):
         for task, reward in zip(tasks, rewards, strict=True):
             end_episode(reward, run=run, task=task)
-    assert paired(runs, Definition(), 9).versus[1].reach == pytest.approx(Z_95 * 2e290)
+    reach = figures_of(paired(runs, Definition(), 9), "return")[1].reach
+    assert reach == pytest.approx(Z_95 * 1e290)
     assert client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").status_code == 200
 
 
-def test_the_largest_difference_comes_first() -> None:
-    assert [task.difference for task in paired(played(), Definition(), 9).tasks] == [0.5, 0.0]
+def test_tasks_that_got_worse_come_first_success_before_return() -> None:
+    runs = [make_run("first"), make_run("second")]
+    changes = {"gain": (0.0, 1.0), "less": (0.5, 0.3), "failure": (0.95, 0.85), "same": (1.0, 1.0)}
+    names = dict[int, str]()
+    for name, rewards in changes.items():
+        names[(task := make_task()).pk] = name
+        for run, reward in zip(runs, rewards, strict=True):
+            end_episode(reward, run=run, task=task)
+    tasks = paired(runs, Definition(), 9).tasks
+    assert [names[task.task] for task in tasks] == ["failure", "less", "same", "gain"]
+    assert len(paired(runs, Definition(), 2).tasks) == 2
 
 
 def test_failures_and_probes_are_left_out() -> None:
     first, second = played()
     for task in paired((first, second), Definition(), 9).tasks:
         end_episode(0.0, run=second, cause="env_error", task_id=task.task)
-    assert paired((first, second), Definition(), 9).versus[1].difference == 0.25
+    evidence = figures_of(paired((first, second), Definition(), 9), "return")[1].evidence
+    assert evidence and evidence.difference == 0.25
 
 
 def test_the_page_shows_both_and_their_tasks(client: Client) -> None:
@@ -123,6 +168,7 @@ def test_each_curve_has_the_definition_of_its_own_run(client: Client) -> None:
     query = re.search(r'data-query="([^"]*)"', page)
     assert query and parse_qs(unescape(query[1])) == {
         "runs": [f"{first.pk},{second.pk}"],
+        "y": ["success,return"],
         "window": ["5"],
     }
 
@@ -132,10 +178,76 @@ def test_two_runs_have_what_people_publish(client: Client) -> None:
     page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "Difference +0.25 95% interval 0.00 to +0.50, by bootstrap over the tasks" in text
-    assert "Sign test p = 1 exact, two-sided: better at 1, worse at 0" in text
-    assert "Told apart no about 14 more shared tasks would be needed" in text
+    assert "Sign test p = 1 exact, two-sided: above on 1 task, below on 0" in text
+    assert "Significant no about 14 more shared tasks would be needed" in text
     third = make_run("third")
     assert (
         "Sign test"
         not in client.get(f"/compare/?runs={first.pk},{second.pk},{third.pk}").content.decode()
     )
+
+
+def test_runs_are_matched_by_the_training_steps_that_both_have(client: Client) -> None:
+    runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
+    for run, steps in zip(runs, ((0, 1, 2, 3), (2, 3, 4)), strict=True):
+        for step in steps:
+            for task in tasks:
+                end_episode(float(step), run=run, task=task, run_step=step)
+    address = f"/compare/?runs={runs[0].pk},{runs[1].pk}"
+
+    def compared(query: str = "") -> tuple[str, list[float]]:
+        context = client.get(address + query).context
+        means = [figure.mean for figure in figures_of(context["pairing"], "return")]
+        return context["query"].x, means
+
+    assert compared() == ("step", [2.5, 2.5])
+    assert compared("&from=3") == ("step", [3.0, 3.0])
+    assert compared("&x=episode") == ("episode", [1.5, 3.0])
+    page = client.get(address).content.decode()
+    assert "over training steps 2 to 3, which both runs have reached" in page
+    end_episode(run=make_run("bare"), task=tasks[0])
+    assert compared(f",{make_run('bare').pk}") == ("episode", [1.5, 3.0, 1.0])
+
+
+def test_steps_that_do_not_overlap_are_compared_nevertheless(client: Client) -> None:
+    runs, task = [make_run("first"), make_run("second")], make_task()
+    for step, run in enumerate(runs):
+        end_episode(run=run, task=task, run_step=step)
+    page = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").content.decode()
+    assert "no training step in common" in page and "1 shared task" in page
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_of_many_episodes_the_newest_are_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch, has_steps: bool
+) -> None:
+    monkeypatch.setattr(compared_episodes, "MAX_EPISODES", 4)
+    runs, task = [make_run("first"), make_run("second")], make_task()
+    for step in range(4):
+        for run in runs:
+            end_episode(float(step), run=run, task=task, run_step=step if has_steps else None)
+    page = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}")
+    means = [figure.mean for figure in figures_of(page.context["pairing"], "return")]
+    assert means == [2.5, 2.5]
+    note = "Earlier steps are left out" if has_steps else "Only the newest 2 episodes of each run"
+    assert note in page.content.decode()
+
+
+def test_a_run_that_exploits_its_reward_is_named(client: Client) -> None:
+    runs, tasks = [make_run("honest"), make_run("greedy")], [make_task() for _ in range(8)]
+    for task in tasks:
+        end_episode(0.95, run=runs[0], task=task)
+        end_episode(0.0, run=runs[0], task=task)
+        end_episode(0.8, run=runs[1], task=task)
+    address = "/compare/?runs={},{}"
+    text = "greedy succeeds less often (0% against 50%) although its return is higher"
+    for pair in (runs, runs[::-1]):
+        page = client.get(address.format(*(run.pk for run in pair))).content.decode()
+        assert f"{text} (+0.80 against +0.48): look for an exploited reward." in page
+        assert 'href="/environments/math/doctor/?run=greedy"' in page
+
+
+def test_a_difference_without_evidence_is_called_none(client: Client) -> None:
+    first, second = played()
+    page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
+    assert "No clear difference in success: first 50%, second 50%." in page

@@ -111,7 +111,8 @@ def test_a_comparison_of_runs_follows_the_convention(is_followed: bool) -> None:
     for convention in SOME:
         found = paired(runs, Definition(convention=convention), 9)
         returns = expected(convention, "return_sum", run=runs[0])
-        assert found.versus[0].mean == pytest.approx(sum(returns) / len(returns))
+        means = {line.measure.name: line.runs[0].mean for line in found.measures}
+        assert means["return"] == pytest.approx(sum(returns) / len(returns))
         assert found.coverage[0].rollouts == len(CAUSES)
         assert found.coverage[0].counted == len(returns)
 

@@ -238,10 +238,10 @@ def test_runs_are_compared_on_the_tasks_of_one_split(client: Client, run: Run) -
     turned = Run.objects.get(name="turned")
 
     def compared(query: str) -> tuple[str | None, int, list[int]]:
-        context = client.get(f"/compare/?runs={run.pk},{turned.pk}&{query}").context
+        context = client.get(f"/compare/?runs={run.pk},{turned.pk}&x=episode&{query}").context
         pairing, split = context["pairing"], context["split"]
         drawn = [one.curve.total.n for one in context["drawn"].series]
-        assert drawn == [one.scored for one in pairing.versus]
+        assert drawn == [figure.attempts for figure in pairing.measures[0].runs]
         return split and split.name, pairing.shared, drawn
 
     assert compared("") == ("train", 4, [150, 100])
