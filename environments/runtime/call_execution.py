@@ -24,7 +24,6 @@ from environments.runtime.call_outcome import (
     faulted,
     refused,
     refused_after_limit,
-    result_of,
 )
 from environments.runtime.fault_log import log_failed_call
 from environments.runtime.records import GOES_ON, Record, Row, StepTaken
@@ -129,7 +128,7 @@ class ToolCalls:
         if outcome.status == "failed":
             outcome = episode.masked_failure(outcome)
         if not episode.number:  # deleted before it was bound
-            self._answer(session, call, result_of(outcome, errors))
+            self._answer(session, call, outcome.result(errors))
             return
         now = episode.clock.now()
         step = episode.step_row(
@@ -154,7 +153,7 @@ class ToolCalls:
         if outcome.status == "failed":
             fault = EnvironmentFault(outcome.reason, outcome.error, outcome.trace)
             log_failed_call(episode, step.index, call.tool, fault)
-        result = result_of(outcome, errors)
+        result = outcome.result(errors)
         # to the thread of `episodes/recording/writer.py`, which commits them
         self._record.record(*rows, committed=partial(self._answer, session, call, result, step))
 
@@ -183,9 +182,9 @@ class ToolCalls:
             )
             result = CallResult("end", scores)
         except (asyncio.CancelledError, SessionDeleted):
-            result = CUT if session.is_suspended else result_of(session.cut_short(), errors)
+            result = CUT if session.is_suspended else session.cut_short().result(errors)
         except EnvironmentFault as fault:
-            result = result_of(faulted(fault), errors)
+            result = faulted(fault).result(errors)
         except Exception as error:
             log.exception(
                 "a group was not scored",

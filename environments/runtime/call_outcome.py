@@ -70,6 +70,25 @@ class CallOutcome:
     snapshot: Snapshot | None = None
     """Of the environment after the call; None if none was due."""
 
+    def result(self, mode: ReturnErrors) -> CallResult:
+        """Return the result that is sent to the agent; `mode` says how much of a failure it may
+        see."""
+        if self.status == "ok" and self.output_json is not None:
+            return CallResult("end", '{"ok":true,"output":' + self.output_json + "}")
+        if self.status == "refused" and self.reason in _ANSWERED_REASONS:
+            body: dict[str, Any] = {"ok": False, "error": truncate_error(self.error)}
+            if self.reason in _WIRE_REASONS:
+                body["reason"] = self.reason
+            elif self.reason != UNSTATED:
+                # the protocol has no reason for a ToolError, and the openreward client reads a
+                # missing reason as "not_found"
+                body["reason"] = "input_validation"
+            return CallResult("end", value_json(body))
+        if mode == "none" and self.reason not in _SERVER_REASONS:
+            return CallResult("error", "Internal Server Error")
+        trace = self.trace if mode == "stacktrace" else ""
+        return CallResult("error", truncate_error(trace or self.error))
+
 
 def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> CallOutcome:
     return CallOutcome("refused", error=error, reason=reason, waited_ms=waited_ms)
@@ -114,25 +133,6 @@ def recorded_outcome(step: StepTaken) -> CallOutcome:
 
 def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
     return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
-
-
-def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
-    """Return the result that is sent to the agent; `mode` says how much of a failure it may see."""
-    if outcome.status == "ok" and outcome.output_json is not None:
-        return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
-    if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
-        body: dict[str, Any] = {"ok": False, "error": truncate_error(outcome.error)}
-        if outcome.reason in _WIRE_REASONS:
-            body["reason"] = outcome.reason
-        elif outcome.reason != UNSTATED:
-            # the protocol has no reason for a ToolError, and the openreward client reads a missing
-            # reason as "not_found"
-            body["reason"] = "input_validation"
-        return CallResult("end", value_json(body))
-    if mode == "none" and outcome.reason not in _SERVER_REASONS:
-        return CallResult("error", "Internal Server Error")
-    trace = outcome.trace if mode == "stacktrace" else ""
-    return CallResult("error", truncate_error(trace or outcome.error))
 
 
 def truncate_error(text: str) -> str:

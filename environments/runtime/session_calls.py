@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 from environments.errors import InvalidRequest
 from environments.limits import ReturnErrors
-from environments.runtime.call_outcome import CallOutcome, CallResult, result_of
+from environments.runtime.call_outcome import CallOutcome, CallResult
 from environments.runtime.crash_notes import CallNote, NotedCall, hash_of
 from environments.runtime.records import RecalledCall
 from environments.wire import JSONObject, value_json
@@ -284,7 +284,7 @@ def recalled_call(task_id: str, record: RecalledCall, errors: ReturnErrors) -> C
         record.status, record.output_json, error=record.error, reason=record.reason
     )
     call = Call(task_id, "", {})
-    call.finish(result_of(outcome, errors))
+    call.finish(outcome.result(errors))
     return call
 
 

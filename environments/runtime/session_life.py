@@ -34,7 +34,7 @@ from environments.errors import (
 )
 from environments.fair_turns import KEY
 from environments.limits import Limits
-from environments.runtime.call_outcome import CUT, result_of
+from environments.runtime.call_outcome import CUT
 from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
@@ -483,7 +483,7 @@ class SessionLife:
             now, outcome = episode.clock.now(), session.cut_short()
             if episode.number:
                 self._record.record(episode.step_row(call, outcome, now, now, now))
-            call.finish(result_of(outcome, self.limits.return_errors))
+            call.finish(outcome.result(self.limits.return_errors))
 
     async def _record_end(self, session: Session, cause: Cause, detail: str) -> None:
         episode = session.episode

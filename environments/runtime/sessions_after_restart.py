@@ -20,7 +20,7 @@ import structlog
 from environments.errors import WORKER_LOST, EnvironmentFault, OrsError, SessionExists
 from environments.fair_turns import KEY
 from environments.quotas import KeyUsage
-from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome, result_of
+from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.operator_secrets import with_secrets
@@ -158,7 +158,7 @@ class SessionReturn:
         """Let the client that repeats a call have the recorded result, which perhaps did not reach
         it."""
         call = Call(step.task_id, step.tool, json.loads(step.input_json))
-        call.finish(result_of(recorded_outcome(step), self._life.limits.return_errors))
+        call.finish(recorded_outcome(step).result(self._life.limits.return_errors))
         session.calls.add_orphan(call)
         self._lingering.add(call, session.calls, time.monotonic())
 

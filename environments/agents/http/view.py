@@ -215,7 +215,7 @@ class ProtocolView(APIView):
         """Raise what is wrong with the session that the request names; reported before what is
         wrong with the fields of its body."""
 
-    def body(self, model: type[Message]) -> Message:
+    def read_body(self, model: type[Message]) -> Message:
         """Return the body as `model`. Raises: Unprocessable, and what `check_session` raises."""
         request = self.http_request
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()

@@ -53,7 +53,7 @@ class WatchedCall(ProtocolView):
 
 class CallTool(WatchedCall):
     async def post(self) -> Response:
-        message, sid = self.body(wire.ToolCall), self.session_id()
+        message, sid = self.read_body(wire.ToolCall), self.session_id()
         sent_id = self.http_request.META.get(REQUEST_META, "")
         call = await self.service.call(
             sid,
@@ -68,6 +68,6 @@ class CallTool(WatchedCall):
 
 class ScoreGroupView(WatchedCall):
     async def post(self) -> Response:
-        message, sid = self.body(wire.ScoreGroup), self.session_id()
+        message, sid = self.read_body(wire.ScoreGroup), self.session_id()
         call = await self.service.score_group(sid, self.owner, self.path_environment, message)
         return await self.watch(sid, call)

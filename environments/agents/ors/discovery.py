@@ -82,20 +82,20 @@ class Tasks(DiscoveryView):
     """POST …/tasks `{split}`: all tasks of a split, in order."""
 
     async def post(self) -> Response:
-        tasks = await self.tasks_of(self.body(wire.ListTasks).split)
+        tasks = await self.tasks_of(self.read_body(wire.ListTasks).split)
         return await _task_list_response(tasks.all(), self.env_name)
 
 
 class NumTasksView(DiscoveryView):
     async def post(self) -> Response:
-        split = self.body(wire.NumTasks).split
+        split = self.read_body(wire.NumTasks).split
         self.key.check_split(split)
         return json_response({"num_tasks": await self.service.tasks.count(self.hosted.name, split)})
 
 
 class GetTaskView(DiscoveryView):
     async def post(self) -> Response:
-        request = self.body(wire.GetTask)
+        request = self.read_body(wire.GetTask)
         task = await (await self.tasks_of(request.split)).one(request.index)
         return text_response(f'{{"task":{task},"env_name":{value_json(self.env_name)}}}')
 
@@ -105,7 +105,7 @@ class TaskRange(DiscoveryView):
     tasks."""
 
     async def post(self) -> Response:
-        request = self.body(wire.GetTaskRange)
+        request = self.read_body(wire.GetTaskRange)
         tasks = await self.tasks_of(request.split)
         return await _task_list_response(tasks.range(request.start, request.stop), self.env_name)
 

@@ -48,7 +48,7 @@ class Create(ProtocolView):
         self.session_id()
 
     async def post(self) -> Response:
-        message, sid = self.body(wire.CreateSession), self.session_id()
+        message, sid = self.read_body(wire.CreateSession), self.session_id()
         request = await resolved(
             self._request(sid, message), self.service.tasks, self.key, self.service.registry
         )

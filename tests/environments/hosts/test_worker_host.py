@@ -24,7 +24,7 @@ from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
 from environments.limits import Limits, WorkerSettings
-from environments.runtime.call_outcome import CallOutcome, result_of
+from environments.runtime.call_outcome import CallOutcome
 from tests.environments.runtime.play import until
 
 DEFAULTS = WorkerSettings()
@@ -118,7 +118,7 @@ async def test_inputs_that_a_json_schema_forbids_are_refused() -> None:
         assert "moved {'way': 'down'}" in (
             (await instance.run("move", {"way": "down"})).output_json or ""
         )
-        answer = json.loads(result_of(await instance.run("move", {"way": "left"}), "none").data)
+        answer = json.loads((await instance.run("move", {"way": "left"})).result("none").data)
         error = "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
         assert answer == {"ok": False, "error": error, "reason": "input_validation"}
 

@@ -13,7 +13,6 @@ from environments.runtime.call_outcome import (
     failed,
     faulted,
     refused,
-    result_of,
 )
 from tests.rows import each
 
@@ -23,14 +22,14 @@ FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
 
 def test_an_output_is_reported_byte_for_byte() -> None:
     assert (
-        result_of(CallOutcome("ok", OUTPUT, 1.0, True), "none").data
+        CallOutcome("ok", OUTPUT, 1.0, True).result("none").data
         == '{"ok":true,"output":' + OUTPUT + "}"
     )
 
 
 @each("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
 def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
-    result = result_of(refused("no", reason), "none")
+    result = refused("no", reason).result("none")
     assert (result.event, json.loads(result.data)) == (
         "end",
         {"ok": False, "error": "no", "reason": reason},
@@ -42,18 +41,18 @@ def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
     [("none", "Internal Server Error"), ("exception", "wrong"), ("stacktrace", FAULT.trace)],
 )
 def test_the_mode_says_how_much_of_a_fault_is_reported(mode: str, text: str) -> None:
-    result = result_of(faulted(FAULT), mode)  # type: ignore[arg-type]
+    result = faulted(FAULT).result(mode)  # type: ignore[arg-type]
     assert (result.event, result.data) == ("error", text)
 
 
 @pytest.mark.parametrize("reason", ["timeout", "deleted", "result_size"])
 def test_what_the_server_itself_did_is_always_reported(reason: str) -> None:
-    assert result_of(failed("because", reason), "none").data == "because"
+    assert failed("because", reason).result("none").data == "because"
 
 
 @each("text", ["", " \n", "\ud800", "x" * 100_000])
 def test_an_error_is_never_empty_and_never_endless(text: str) -> None:
-    assert 0 < len(result_of(failed(text, "ValueError"), "exception").data) <= MAX_ERROR_CHARACTERS
+    assert 0 < len(failed(text, "ValueError").result("exception").data) <= MAX_ERROR_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -63,4 +62,4 @@ def test_the_record_tells_the_same(outcome: CallOutcome) -> None:
     recorded = CallOutcome(
         outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason
     )
-    assert result_of(recorded, "exception") == result_of(outcome, "exception")
+    assert recorded.result("exception") == outcome.result("exception")
