@@ -129,6 +129,10 @@ class Environment:
     """Names of installed packages whose versions are part of the environment's revision, such as
     `("numpy",)`."""
 
+    title_field: ClassVar[str] = ""
+    """The key of a task that holds its title on pages, such as "instance_id". Empty: its question,
+    prompt, goal or title, else its longest text. Markdown is left out of titles."""
+
     task_schema: ClassVar[Any] = None
     """The format of a task's spec: a pydantic model or a JSON Schema (dict), or a class method that
     returns one.

@@ -198,6 +198,10 @@ class HostedClass(HostedEnvironment):
             )
         for attribute in ("hidden_fields", "revision_packages", "required_secrets"):
             names_of(self.cls, attribute)
+        if not isinstance(title_field := self.declared("title_field", ""), str):
+            raise Unhostable(
+                f"{label}.title_field is {title_field!r}; use the name of one field of a task."
+            )
 
     def _check_implementation(self) -> None:
         """Check that the class has splits, tasks, a prompt and a constructor. Raises:

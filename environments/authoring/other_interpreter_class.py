@@ -22,6 +22,7 @@ _DECLARED = (
     "default_return",
     "convention",
     "required_secrets",
+    "title_field",
 )
 """Attributes of a class that the server reads, besides its task schema."""
 

@@ -42,7 +42,8 @@ CONTRACT = frozenset(
         "get_task_range", "hand_controls", "hidden_fields", "isolation", "list_splits", "list_task_tools", "list_tasks",
         "list_tools", "num_tasks", "oracle", "own_thread", "python", "recoverable_errors", "replayable",
         "required_secrets", "resources", "revision_packages", "reward_range", "score_group", "sessions_at_once",
-        "setup", "snapshot_every", "success_threshold", "task_schema", "teardown", "toolsets", "unavailable",
+        "setup", "snapshot_every", "success_threshold", "task_schema", "teardown", "title_field", "toolsets",
+        "unavailable",
     )
 )  # fmt: skip
 """Attributes of a class that a server or `check_environment` reads, but for `name`, `save` and

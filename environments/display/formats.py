@@ -116,24 +116,28 @@ def grouped(count: float | str | None) -> str:
     return f"{count:,}" if type(count) is int else floatformat(count, "0g")
 
 
-def coverage(figures: Coverage | None, query: str = "", *, is_mixed: bool = False) -> SafeString:
-    """Return how many rollouts a figure counts, with links to those that do not count with their
-    own return.
+def coverage(
+    figures: Coverage | None, query: str = "", *, is_mixed: bool = False, is_rest: bool = False
+) -> SafeString:
+    """Return how many attempts a figure counts and, if there are others, how many of them, as
+    `228 · 8 excluded`: on hover the sentence, and opened with links to the episodes.
 
     `query`: query string of the filter that finds all of its episodes; empty for all episodes.
     `is_mixed`: whether conventions of several environments hold, so that no list has the rollouts
-    of one part alone.
+    of one part alone. `is_rest`: whether the number of attempts stands before it already.
     """
     if not figures or not (figures.rollouts or figures.others):
-        return NONE
-    parts = figures.parts
+        return SafeString("") if is_rest else NONE
+    number = format_html('<span class="number">{}</span>', f"{figures.counted:,}")
+    if not figures.brief:
+        return SafeString("") if is_rest else number
     start = format_html(
         "{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else "")
     )
     link = '<a href="{0}{1}" data-ending="{1}">{2}</a>'
     texts = [
         (part.text if is_mixed else format_html(link, start, part.ending, part.text),)
-        for part in parts
+        for part in figures.parts
     ]
     texts += [(figures.numberless_text,)] if figures.numberless else []
     others = format_html_join(
@@ -145,14 +149,12 @@ def coverage(figures: Coverage | None, query: str = "", *, is_mixed: bool = Fals
         ),
     )
     return format_html(
-        '<span class="coverage" title="{}"><span class="number">{}</span> of '
-        '<span class="number">{}</span> rollout{}{}{}</span>',
-        figures.text_of(parts),
-        f"{figures.own:,}",
-        f"{figures.rollouts:,}",
-        "" if figures.rollouts == 1 else "s",
-        format_html("; {}", format_html_join(", ", "{}", texts)) if texts else "",
-        format_html(' <span class="hint">(also {})</span>', others) if others else "",
+        '<details class="coverage"><summary title="{}">{}{}</summary>{}{}</details>',
+        figures.text,
+        SafeString("") if is_rest else format_html("{} · ", number),
+        figures.brief,
+        format_html_join(", ", "{}", texts),
+        format_html(" + {}, not counted", others) if others else "",
     )
 
 

@@ -1,9 +1,9 @@
 """A task's content as one readable line, which lists and pages of the admin show.
 
-The line is the field that the environment's schema names (`"x-summary": "field"`), otherwise a
-question, prompt, goal or title, otherwise the longest text. A task without text is shown by all its
-members, `size 5 · seed 3`. Fields that the environment hides from agents, such as the answer, are
-never shown, because other people see these lists too.
+The line is the class's `title_field`, which the environment's schema names (`"x-summary": "field"`),
+otherwise a question, prompt, goal or title, otherwise the longest text, without Markdown. A task
+without text is shown by all its members, `size 5 · seed 3`. Fields that the environment hides from
+agents, such as the answer, are never shown, because other people see these lists too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,18 @@ _DESCRIPTIVE = (
     "description", "statement", "text", "name", "input", "content", "message", "messages",
 )  # fmt: skip
 _WORDS = re.compile(r"\S+\s+\S+")
+_HEADINGS = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_LINES = re.compile(
+    r"^ {0,3}(?:```[^`\n]*|~~~[^~\n]*|=+|-{3,}|\*{3,})[ \t]*$|^ {0,3}>[ \t]?", re.MULTILINE
+)
+"""Fences of code, rules, underlines of headings, and marks of quotations."""
+_COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
+_MARKS = re.compile(
+    r"(?P<ticks>`{1,3})(?P<code>[^`]+)(?P=ticks)"
+    r"|(?<!\w)!?\[(?P<label>[^\[\]]*)\]\((?:[^()\s]+)(?: \"[^\"]*\")?\)"
+    r"|(?<![\w*])(?P<stars>\*{1,3})(?=[^\s*])(?P<stress>(?:(?!(?P=stars))[^\n])*[^\s*])(?P=stars)(?![\w*])"
+)
+"""Code, links, images and stressed words. Underscores stay, because most are part of names."""
 _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -98,10 +110,22 @@ def _short(value: Any) -> str:
     return f"{len(value)} items" if isinstance(value, list) else f"{text[:59]}…"
 
 
+def _without_markdown(text: str) -> str:
+    """Return `text` without the marks of Markdown; a heading ends with a dot in the middle."""
+    text = _LINES.sub("", _HEADINGS.sub(r"\1 ·", _COMMENTS.sub("", text)))
+    return _without_marks(text).strip(" ·\n")
+
+
+def _without_marks(text: str) -> str:
+    return _MARKS.sub(
+        lambda match: match["code"] or _without_marks(match["label"] or match["stress"] or ""), text
+    )
+
+
 def _line(text: str) -> str:
     """Return `text` cut, on one line, and without lone surrogates, which JSON can contain and UTF-8
     cannot."""
-    line = _ODD.sub(" ", text[: 4 * MAX_SUMMARY_CHARACTERS]).strip()
+    line = _ODD.sub(" ", _without_markdown(text[: 4 * MAX_SUMMARY_CHARACTERS])).strip()
     line = line.encode("utf-8", "backslashreplace").decode("utf-8")
     if len(line) <= MAX_SUMMARY_CHARACTERS:
         return line

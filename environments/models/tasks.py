@@ -300,7 +300,7 @@ class Task(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"task {self.content_hash[:8]}"
+        return f"task {self.pk}"
 
 
 class TaskTag(models.Model):

@@ -180,16 +180,26 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """A sentence without a full stop: "24 of 32 rollouts; 6 no call = 0, 2 infrastructure
-        failures left out"."""
+        """A sentence without a full stop: "30 attempts; 6 no call scored 0, 2 infrastructure failures
+        excluded"."""
         return self.text_of(self.parts)
 
     def text_of(self, parts: Sequence[CoveragePart]) -> str:
         """Return `text` for these parts."""
-        head = f"{self.own:,} of {self.rollouts:,} rollout{'' if self.rollouts == 1 else 's'}"
+        head = f"{self.counted:,} attempt{'' if self.counted == 1 else 's'}"
         texts = [part.text for part in parts]
         texts += [self.numberless_text] if self.numberless else []
         return f"{head}; {', '.join(texts)}" if texts else head
+
+    @property
+    def brief(self) -> str:
+        """What a table says beside the number of attempts, such as "8 excluded": what matters most of
+        the rollouts and other endings that do not count with their own return; empty if all do."""
+        out, zero, others = (sum(part.values()) for part in (self.out, self.zero, self.others))
+        texts = [f"{out:,} excluded"] if out else []
+        texts += [f"{self.numberless:,} not a number"] if self.numberless else []
+        texts = texts or ([f"{zero:,} scored 0"] if zero else [])
+        return " · ".join(texts or ([f"{others:,} not counted"] if others else []))
 
     @property
     def numberless_text(self) -> str:
@@ -212,7 +222,7 @@ class CoveragePart:
 
     @property
     def text(self) -> str:
-        return f"{self.count:,} {self.words} {'= 0' if self.is_zero else 'left out'}"
+        return f"{self.count:,} {self.words} {'scored 0' if self.is_zero else 'excluded'}"
 
 
 def _less(kinds: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:

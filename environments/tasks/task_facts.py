@@ -50,6 +50,12 @@ class TaskFacts:
     statistics: Statistics
 
     @property
+    def name(self) -> str:
+        """The first place that agents are served, `train #12`; empty if there is none."""
+        served = (place for place in self.places if place.index is not None)
+        return next((f"{place.split.name} #{place.index}" for place in served), "")
+
+    @property
     def open_places(self) -> list[PlaceOfTask]:
         """The places in splits that are not frozen."""
         return [place for place in self.places if place.split.frozen is None]

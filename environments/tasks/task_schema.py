@@ -51,13 +51,17 @@ class SchemaProblem:
 
 
 def schema_json(environment: HostedEnvironment) -> str:
-    """Return the task schema of the class as JSON text; empty if it declares none. Raises:
-    Unhostable."""
+    """Return the task schema of the class as JSON text; empty if it declares none. Its member
+    `x-summary` is the class's `title_field`. Raises: Unhostable."""
     schema = environment.declared("task_schema", None)
-    if schema is None:
+    title_field = environment.declared("title_field", "")
+    if schema is None and not title_field:
         return ""
     try:
-        text = json.dumps(plain_schema(schema), allow_nan=False)
+        members = plain_schema(schema) if schema is not None else {}
+        if title_field:
+            members = {**members, "x-summary": title_field}
+        text = json.dumps(members, allow_nan=False)
         for problem in check(text, {}):
             if "refers to" in problem.message:
                 raise ValueError(problem.message)

@@ -126,15 +126,15 @@ class CoverageSerializer(AttributesSerializer):
         child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending"
     )
     out = s.DictField(
-        child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending"
+        child=s.IntegerField(), help_text="Rollouts that are excluded, by kind of ending"
     )
     numberless = s.IntegerField(
         help_text="Number of rollouts that count with their own return, which lacks a reward that "
         "was not a number"
     )
     text = s.CharField(
-        help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures "
-        "left out`"
+        help_text="Sentence, such as `30 attempts; 6 no call scored 0, 2 infrastructure failures "
+        "excluded`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Template tags for steps: reward components, step cards."""
+"""Template tags for steps: reward components, step cards; and Markdown."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from environments.display.numbers import shown
+from episodes.rendering.markdown import markdown
 from episodes.transcript.cards import Card
 from episodes.transcript.step_html import step_html
 
 register = template.Library()
+register.filter(markdown)
 
 
 _QUOTED = re.compile("`([^`<>\\n]+)`")

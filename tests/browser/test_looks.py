@@ -104,14 +104,14 @@ _ADMIN = (
 )
 ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
 CUT_OFF = """([sentence, name]) => {
-  const found = [...document.querySelectorAll("td .coverage")];
+  const found = [...document.querySelectorAll("td .coverage summary")];
   found.forEach((it) => { it.textContent = sentence; });
   document.querySelectorAll("td .split b").forEach((it) => { it.textContent = name; });
   const wide = [...document.querySelectorAll(".card:has(table)")].filter((card) => card.scrollWidth > card.clientWidth);
   return [found.length > 0, wide.map((card) => card.querySelector("table").outerHTML)];
 }"""
-"""Writes a sentence about coverage into each cell that has one, and a name over that of each split;
-returns whether there are any such sentences, and the tables that are wider than their cards.
+"""Writes a long line about coverage into each cell that has one, and a name over that of each split;
+returns whether there are any such lines, and the tables that are wider than their cards.
 """
 WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
   .filter((it) => it.checkVisibility() && !it.closest(".scrolls, .card, pre"))
@@ -137,10 +137,7 @@ BEHIND_ITS_CELL = """(table) => {
 """Counts what its cell cuts off."""
 TRAIL = "[...document.querySelectorAll('.trail > *')].map((it) => [it.clientWidth, it.scrollWidth])"
 """Width of each part of the breadcrumb, and the width that it needs."""
-LONG_COVERAGE = (
-    "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left "
-    "out (also 31 probes)"
-)
+LONG_COVERAGE = "13,407 · 12,712 excluded · 1,031 not a number"
 LONG_SPLIT = "questions-about-citrus-fruit-that-nobody-answered-in-2025"
 WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 """A table of Markdown that scrolls at any width."""

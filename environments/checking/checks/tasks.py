@@ -208,16 +208,14 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
 def _check_schema(state: CheckState) -> None:
     from environments.tasks import task_schema
 
-    schema = task_schema.schema_json(state.local.hosted) if state.local else ""
-    if not schema:
+    hosted = state.local.hosted if state.local else None
+    if hosted is None or hosted.declared("task_schema", None) is None:
         reason = (
-            "The class declares no task_schema."
-            if state.local
-            else "The protocol does not transmit it."
+            "The class declares no task_schema." if hosted else "The protocol does not transmit it."
         )
         state.report.skip("task schema", reason)
         return
-    problems = []
+    schema, problems = task_schema.schema_json(hosted), []
     for split, tasks in state.listings.items():
         for index, task in enumerate(tasks or ()):
             if problem := task_schema.check(schema, task):

@@ -99,6 +99,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
     members, of_step = query.result()
     context = {
         **frame(task, query.definition),
+        "name": task_names([task.pk])[task.pk],
         "run": query.run,
         "step": query.step,
         "group": members,

@@ -31,13 +31,12 @@ class LeaderboardView(ApiView):
         LeaderboardSerializer,
         parameter(
             "split",
-            "Name of one of its splits; default: all its tasks, but by run, if a run played "
-            "several splits, the first "
-            "that the newest such run played",
+            "Name of one of its splits; default: the test split if it has attempts; by run, if a run "
+            "played several splits, the first that the newest such run played; otherwise all",
         ),
         parameter(
             "splits",
-            "`together`: by run, all tasks though runs played several splits",
+            "`together`: the tasks of all splits",
             enum=(TOGETHER,),
         ),
         parameter("by", "What a row stands for; default `model`", enum=get_args(By)),

@@ -108,8 +108,8 @@ class LeaderboardQuery:
     is_shared: bool = False
     """Whether only the tasks count that people and another row attempted."""
     are_together: bool = False
-    """Whether, by run, all tasks count though a run played several splits. Otherwise the leaderboard
-    is that of the first split that the newest such run played."""
+    """Whether all tasks count. Otherwise, without `split`, the leaderboard is that of the test split
+    if it has attempts; by run that of the first split that the newest run with several played."""
 
     PARAMETERS: ClassVar = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS)
 
@@ -130,7 +130,16 @@ class LeaderboardQuery:
         )
 
     def result(self) -> Leaderboard:
-        """Return the leaderboard. Five queries at most, twelve by run."""
+        """Return the leaderboard. Six queries at most, twelve by run or if the test split has no
+        attempts."""
+        if self.split is None and not self.are_together and self.by != "run":
+            test = self.environment.splits.filter(is_served=True, type="test").first()
+            board = replace(self, split=test)._result() if test else None
+            if board and any(row.n for row in board.rows):
+                return board
+        return self._result()
+
+    def _result(self) -> Leaderboard:
         environment, viewer, by = self.environment, self.viewer, self.by
         definition = self.definition or definition_of(environment)
         floor, shared_tasks = 0, None
@@ -164,7 +173,7 @@ class LeaderboardQuery:
             if self.split is None and not self.are_together:
                 first = _split_of_runs(environment, list(ids.values()), viewer)
                 if first is not None:
-                    return replace(self, split=first).result()
+                    return replace(self, split=first)._result()
         of_people = {}
         if by != "player":
             of_people = results_of(

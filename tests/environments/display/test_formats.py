@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from django.template.defaultfilters import floatformat
@@ -120,20 +121,38 @@ def test_coverage_links_the_rollouts_that_do_not_count_with_their_own_return() -
     html = coverage(coverage_of(KINDS, Convention(expired="out")), "environment=a&player=others")
     start = '<a href="/episodes/?environment=a&amp;player=others&amp;ending='
     assert html == (
-        '<span class="coverage" title="1,200 of 1,206 rollouts; 2 no call = 0, 3 expired left out, '
-        '1 infrastructure failure left out"><span class="number">1,200</span> of <span '
-        'class="number">1,206</span> '
-        f'rollouts; {start}no_call" data-ending="no_call">2 no call = 0</a>, '
-        f'{start}expired" data-ending="expired">3 expired left out</a>, '
-        f'{start}failure" data-ending="failure">1 infrastructure failure left out</a> '
-        f'<span class="hint">(also {start}probe">2 probes</a>, '
-        f'{start}continued">1 continued, repeated or left</a>)</span></span>'
+        '<details class="coverage"><summary title="1,202 attempts; 2 no call scored 0, 3 expired '
+        'excluded, 1 infrastructure failure excluded"><span class="number">1,202</span> · 4 excluded'
+        f'</summary>{start}no_call" data-ending="no_call">2 no call scored 0</a>, '
+        f'{start}expired" data-ending="expired">3 expired excluded</a>, '
+        f'{start}failure" data-ending="failure">1 infrastructure failure excluded</a> '
+        f'+ {start}probe">2 probes</a>, '
+        f'{start}continued">1 continued, repeated or left</a>, not counted</details>'
     )
+
+
+@each(
+    ("kinds", "line"),
+    [
+        ({"finished": 1200}, "1,200"),
+        ({"finished": 2, "no_call": 3, "env_error": 1}, "5 · 1 excluded"),
+        ({"finished": 2, "no_call": 3}, "5 · 3 scored 0"),
+        ({"finished": 2, "probe": 1}, "2 · 1 not counted"),
+        ({}, "\N{EN DASH}"),
+    ],
+)
+def test_coverage_is_a_short_line(kinds: dict[str, int], line: str) -> None:
+    figures = coverage_of(kinds, Convention())
+    words = [
+        re.sub("<[^>]*>", "", coverage(figures, is_rest=is_rest).partition("</summary>")[0])
+        for is_rest in (False, True)
+    ]
+    assert words == [line, line.partition(" · ")[2]]
 
 
 def test_coverage_of_several_conventions_has_no_links_to_parts() -> None:
     html = coverage(coverage_of({"finished": 1, "no_call": 1}, Convention()), is_mixed=True)
-    assert html.endswith("</span> rollouts; 1 no call = 0</span>")
+    assert html.endswith("</summary>1 no call scored 0</details>")
     assert "<a" not in html
 
 

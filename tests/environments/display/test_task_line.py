@@ -38,6 +38,37 @@ def test_it_tells_what_the_task_is(spec: Any, line: str) -> None:
 
 
 @each(
+    ("text", "line"),
+    [
+        (
+            "### Wrong result #19\n\nCalling `f` on a *nested*\n",
+            "Wrong result #19 · Calling f on a nested",
+        ),
+        ("# Goal #\n", "Goal"),
+        (
+            "**Fix `a*b*c` in [the docs](https://x.org/a)**, ![logo](l.png)",
+            "Fix a*b*c in the docs, logo",
+        ),
+        (
+            "<!-- read\nthe guide -->\nTitle\n=====\n> quoted\n```python\nx = 1\n```",
+            "Title quoted x = 1",
+        ),
+        ("Compute 3*4*5 * 2 * 1, __init__ and a_b_c", "Compute 3*4*5 * 2 * 1, __init__ and a_b_c"),
+        ("#include <x.h>, f[i](j), *.py and *.md", "#include <x.h>, f[i](j), *.py and *.md"),
+        ("`" * 40, "`" * 40),
+    ],
+)
+def test_it_leaves_markdown_out(text: str, line: str) -> None:
+    assert summary(json.dumps({"question": text})) == line
+
+
+@pytest.mark.parametrize("part", ["`", "[", "*a", "# #", "<!--", "**a", "![a]("])
+def test_a_hostile_text_takes_no_longer_than_another(part: str) -> None:
+    hostile, plain = json.dumps({"question": part * 4_000}), json.dumps({"question": "ab" * 8_000})
+    assert seconds(hostile) < 20 * seconds(plain) + 0.01
+
+
+@each(
     ("spec", "line"),
     [
         ({"low": 1, "target": 7, "high": 9}, "low 1 · high 9"),

@@ -41,23 +41,24 @@ def test_a_code_stands_for_one_convention() -> None:
 @each(
     ("convention", "text"),
     [
-        (Convention(), "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out"),
+        (Convention(), "30 attempts; 6 no call scored 0, 2 infrastructure failures excluded"),
         (
             Convention(no_call="out"),
-            "24 of 32 rollouts; 6 no call left out, 2 infrastructure failures left out",
+            "24 attempts; 6 no call excluded, 2 infrastructure failures excluded",
         ),
         (
             Convention(env_error="zero"),
-            "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures = 0",
+            "32 attempts; 6 no call scored 0, 2 infrastructure failures scored 0",
         ),
         (
             Convention(expired="zero"),
-            "23 of 32 rollouts; 6 no call = 0, 1 expired = 0, 2 infrastructure failures left out",
+            "30 attempts; 6 no call scored 0, 1 expired scored 0, 2 infrastructure failures "
+            "excluded",
         ),
         (
             Convention(expired="out"),
-            "23 of 32 rollouts; 6 no call = 0, 1 expired left out, 2 infrastructure failures left "
-            "out",
+            "29 attempts; 6 no call scored 0, 1 expired excluded, 2 infrastructure failures "
+            "excluded",
         ),
     ],
 )
@@ -69,12 +70,12 @@ def test_the_sentence_says_what_counts_and_how(convention: Convention, text: str
 
 def test_probes_and_continuations_are_no_rollouts() -> None:
     found = coverage_of({"finished": 1, "probe": 5, "continued": 2}, Convention())
-    assert (found.text, found.others) == ("1 of 1 rollout", {"probe": 5, "continued": 2})
+    assert (found.text, found.others) == ("1 attempt", {"probe": 5, "continued": 2})
 
 
 def test_failures_that_count_differently_are_named_apart() -> None:
     found = coverage_of({"interrupted": 1, "env_error": 2}, Convention(interrupted="zero"))
-    assert found.text == "0 of 3 rollouts; 1 interrupted = 0, 2 environment error left out"
+    assert found.text == "1 attempt; 1 interrupted scored 0, 2 environment error excluded"
     assert [part.ending for part in found.parts] == ["interrupted", "env_error"]
 
 
@@ -100,7 +101,7 @@ def test_coverages_add_up() -> None:
     )
     assert (
         both.text
-        == "48 of 64 rollouts; 6 no call = 0, 6 no call left out, 4 infrastructure failures left out"
+        == "54 attempts; 6 no call scored 0, 6 no call excluded, 4 infrastructure failures excluded"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from environments.display.task_line import summary_field
 from environments.errors import Unhostable
 from environments.tasks.task_schema import MAX_PROBLEMS, check, schema_json
 from tests.environments.listings import listing
@@ -42,6 +43,18 @@ def test_it_is_a_model_a_schema_or_a_method(task_schema: Any) -> None:
     assert [
         problem.path for problem in check(schema_of(task_schema), {"question": "?", "level": 9})
     ] == ["$.level"]
+
+
+@each("task_schema", [None, Question])
+def test_it_has_the_field_that_the_class_names_as_title(task_schema: Any) -> None:
+    shop = listing({"train": []}, task_schema=task_schema, title_field="instance_id")
+    assert summary_field(schema_json(shop)) == "instance_id"
+    assert bool(check(schema_json(shop), {"instance_id": "a-1"})) is (task_schema is not None)
+
+
+def test_a_title_field_is_a_text() -> None:
+    with pytest.raises(Unhostable, match="title_field is 3; use the name of one field"):
+        listing({"train": []}, title_field=3)
 
 
 def test_a_problem_tells_where_and_what() -> None:

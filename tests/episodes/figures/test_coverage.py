@@ -165,7 +165,7 @@ def test_coverage_stands_on_every_page_with_figures(admin_client: Client, played
     for path in (*PAGES[1:], *OTHER_PAGES):
         page = admin_client.get(path.format(**played._asdict())).content.decode()
         text = re.sub(r"<[^>]*>", "", page)
-        assert re.search(r"\d+ of \d+ rollouts?; \d+ ", text), path
+        assert re.search(r"\d+ (excluded|scored 0)", text), path
 
 
 FILES = (
@@ -196,7 +196,7 @@ def test_every_file_has_it_among_its_headers(played: Played) -> None:
     for address in FILES:
         headers = async_to_sync(headers_of)(address)
         assert re.search(
-            r"\d+ of \d+ rollouts; \d+ no call = 0, \d+ infrastructure",
+            r"\d+ attempts; \d+ no call scored 0, \d+ infrastructure",
             headers.get("X-Coverage", ""),
         ), address
         assert "no_call=zero" in headers["X-Definition"], address
@@ -210,8 +210,8 @@ def test_a_file_of_several_environments_goes_by_their_conventions(played: Played
     # of each environment two tasks, with two runs; the other one leaves out no calls and counts
     # expired ones as 0
     assert headers["X-Coverage"] == (
-        "20 of 56 rollouts; 4 expired = 0, 4 no call = 0, 4 no call left out, 24 infrastructure "
-        "failures left out"
+        "28 attempts; 4 expired scored 0, 4 no call scored 0, 4 no call excluded, 24 infrastructure "
+        "failures excluded"
     )
 
 
@@ -249,7 +249,7 @@ def test_an_image_of_a_chart_has_it_below(client: Client, played: Played) -> Non
         chart = client.get(f"/runs/curves/?environment=math&y={figure}&format=json").json()[
             "charts"
         ][0]
-        assert any(re.search(r"\d+ of \d+ rollouts; ", line) for line in chart["caption"])
+        assert any(re.search(r"\d+ attempts; ", line) for line in chart["caption"])
         assert all(
-            "rollout" in point["coverage"] for one in chart["series"] for point in one["points"]
+            "attempt" in point["coverage"] for one in chart["series"] for point in one["points"]
         )

@@ -130,7 +130,7 @@ def test_a_curve_says_how_many_rollouts_it_counts() -> None:
         "zero": {"no_call": 6},
         "out": {"env_error": 1, "setup_failed": 1},
         "numberless": 0,
-        "text": "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out",
+        "text": "30 attempts; 6 no call scored 0, 2 infrastructure failures excluded",
     }
     assert (content["total"]["n"], content["total"]["mean"]) == (30, 0.4)
 
@@ -140,8 +140,8 @@ def test_the_convention_can_be_switched() -> None:
     content = get("curves?environment=math&no_call=out&env_error=zero")
     assert content["definition"]["no_call"] == "out"
     assert (
-        content["total"]["rollouts"]["text"] == "24 of 32 rollouts; 2 infrastructure failures = 0, "
-        "6 no call left out"
+        content["total"]["rollouts"]["text"] == "26 attempts; 2 infrastructure failures scored 0, "
+        "6 no call excluded"
     )
     assert content["total"]["mean"] == 12 / 26
 

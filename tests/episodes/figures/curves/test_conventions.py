@@ -163,5 +163,5 @@ def test_a_class_declares_the_convention_of_its_environment() -> None:
     Environment.objects.update(convention=Convention(no_call="out").code)
     environment = Environment.objects.get()
     total = curve(scope_of(environment), definition_of(environment)).total
-    assert total and total.coverage.text == "0 of 1 rollout; 1 no call left out"
+    assert total and total.coverage.text == "0 attempts; 1 no call excluded"
     assert Counter(Episode.objects.values_list("cause", flat=True)) == {"no_call": 1}

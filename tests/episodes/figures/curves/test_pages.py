@@ -85,7 +85,7 @@ def test_probes_and_failures_are_counted_apart(client: Client) -> None:
     end_episode(0.0, cause="abandoned", is_probe=True)
     page = client.get(CURVES).content.decode()
     assert (
-        "1 infrastructure failure left out" in page
+        "1 infrastructure failure excluded" in page
         and "ending=failure" in page
         and "ending=probe" in page
     )
@@ -384,7 +384,7 @@ def test_a_run_has_the_definition_of_its_environment_as_on_its_page(client: Clie
         compared,
     ):
         page = client.get(address).content.decode()
-        assert "1 no call left out" in page and 'Success <span class="hint">&gt; 0.5' in page
+        assert "1 no call excluded" in page and 'Success <span class="hint">&gt; 0.5' in page
     for query in (f"run={run.name}", f"run={run.name}&by=model", f"runs={run.pk}"):
         answer = client.get(f"{CURVES}?{query}&format=csv")
         [row, *_] = csv.DictReader(io.StringIO(answer.content.decode()))

@@ -132,7 +132,7 @@ def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
         ">10</a>, as each",
         "50%",
         "?ending=failure&amp;since=24h",
-        "2 infrastructure failures left out",
+        "2 infrastructure failures excluded",
     ):
         assert shown in page
 
@@ -142,7 +142,7 @@ def test_several_probes_are_said_in_the_plural(client: Client) -> None:
     Activity.objects.create(
         period=3600, start=start, environment_id=1, episodes=12, finished=10, probes=2
     )
-    assert "2 probes</a>)" in client.get("/?part=now").content.decode()
+    assert "2 probes</a>, not counted" in client.get("/?part=now").content.decode()
 
 
 def test_its_parts_equal_those_of_the_page(client: Client) -> None:

@@ -62,8 +62,8 @@ def test_rollouts_count_by_the_convention_of_the_address(client: Client) -> None
     )
     counted = client.get(f"/runs/{run.pk}/groups/?step=30").content.decode()
     left_out = client.get(f"/runs/{run.pk}/groups/?step=30&no_call=out").content.decode()
-    assert "1 no call = 0" in counted and "0 of 1 flat" in counted
-    assert "1 no call left out" in left_out and "1 of 1 flat" in left_out
+    assert "1 no call scored 0" in counted and "0 of 1 flat" in counted
+    assert "1 no call excluded" in left_out and "1 of 1 flat" in left_out
 
 
 def test_groups_of_more_episodes_than_are_read_say_so(

@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import Split
 from episodes.models import Episode
 from tests.episodes.ended import count_statistics, end_episode
 from tests.people import client_of
@@ -122,7 +123,20 @@ def test_a_split_counts_its_tasks(client: Client) -> None:
     count_statistics()
     assert ranked(client, "split=train") == ["small"]
     page = client.get(f"{BOARD}?split=train").content.decode()
-    assert re.search(r"50% <span class=\"hint\">1</span>", page)
+    assert re.search(r">1 <span class=\"hint\">of 2</span>", page)
+
+
+def test_train_and_test_are_not_pooled_unless_somebody_asks(client: Client) -> None:
+    split = make_split(test := make_task(), name="held-out")
+    Split.objects.filter(pk=split.pk).update(type="test")
+    end_episode(task=make_task(), model="trained")
+    count_statistics()
+    assert ranked(client, "") == ["trained"]  # nobody has attempted the test split
+    end_episode(task=test, model="evaluated")
+    count_statistics()
+    assert ranked(client, "") == ["evaluated"]
+    assert "Only tasks of <b>held-out</b>" in client.get(BOARD).content.decode()
+    assert sorted(ranked(client, "splits=together")) == ["evaluated", "trained"]
 
 
 def test_another_threshold_makes_other_successes(client: Client) -> None:

@@ -224,7 +224,7 @@ def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> N
     end_episode(1.0, run=run)
     end_episode(cause="env_error", run=run)
     page = client.get("/runs/").content.decode()
-    sentence = "1 of 2 rollouts; 1 infrastructure failure left out"
+    sentence = "1 attempt; 1 infrastructure failure excluded"
     assert f'title="{sentence}">· 1 excluded</span>' in page
 
 

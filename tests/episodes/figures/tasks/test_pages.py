@@ -107,7 +107,7 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
     client.get(f"/tasks/{task.pk}/")
     with django_assert_max_num_queries(16):
         client.get(f"/tasks/{task.pk}/")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(10):
         client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30")
 
 

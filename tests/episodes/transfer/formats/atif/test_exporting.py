@@ -174,7 +174,7 @@ def test_it_says_how_the_episode_counts_and_how_many_of_the_file_do() -> None:
         make_episode(task=task, cause=cause)
     exports = [one["extra"]["orsweb_export"] for one in trajectories()]
     assert [one["counts"] for one in exports] == ["keep", "zero", "zero", "out"]
-    told = "1 of 4 rollouts; 1 no call = 0, 1 environment error = 0, 1 interrupted left out"
+    told = "3 attempts; 1 no call scored 0, 1 environment error scored 0, 1 interrupted excluded"
     assert {one["coverage"] for one in exports} == {told}
     parts = {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "zero"}
     assert exports[0]["definition"] == {"return": "sum", "threshold": 0.5, **parts}
