@@ -10,6 +10,10 @@ const behind = document.getElementById("behind");
 const query = new URLSearchParams(panel?.dataset.query ?? "");
 let charts = []; // {figure, chart} of each canvas, in order
 
+// What all charts hide and highlight, by key of a curve; the address has both.
+const listed = (name) => new Set((query.get(name) ?? "").split(",").filter(Boolean));
+const view = { hidden: listed("hidden"), highlighted: listed("highlight"), hovered: null };
+
 function data() {
   return JSON.parse(document.getElementById("curve-data").textContent);
 }
@@ -20,12 +24,45 @@ let latest = 0;
 
 // The tables follow the chart: their address is the one that live.js fetches again, too.
 function refetch() {
-  query.delete("format");
-  if (panel.dataset.source === location.pathname) history.replaceState(null, "", `?${query}`);
+  keep();
   const tables = document.getElementById("curve-tables");
-  tables.dataset.refetch = `${panel.dataset.source}?${query}`;
   htmx.ajax("GET", tables.dataset.refetch, { target: tables, swap: "outerHTML" });
   return load();
+}
+
+const KEPT = ["smooth", "window", "band", "hidden", "highlight"];
+const isOwn = (address) => new URL(address, location.href).pathname === panel.dataset.source;
+const textOf = (asked) => String(asked).replaceAll("%2C", ",");
+
+// The address, and the links and forms that lead to other curves, keep what was switched in place.
+function keep() {
+  query.delete("format");
+  if (isOwn(location.href)) history.replaceState(null, "", `?${textOf(query)}`);
+  document.getElementById("curve-tables").dataset.refetch = `${panel.dataset.source}?${textOf(query)}`;
+  for (const link of document.querySelectorAll("[data-curve] a, [data-curve-filters] a, a[href^='?']")) {
+    if (!link.hasAttribute("href") || !isOwn(link.href) || link.matches("[data-whole]")) continue;
+    const [path, asked] = link.getAttribute("href").split("?");
+    link.href = `${path}?${textOf(withKept(new URLSearchParams(asked)))}`;
+  }
+  const picker = panel.querySelector("[data-run-picker]");
+  picker.dataset.switches = String(withKept(new URLSearchParams(picker.dataset.switches)));
+}
+
+// A part of the axis stays while the axis does.
+function withKept(asked) {
+  const names = (asked.get("x") ?? "episode") === (query.get("x") ?? "episode") ? [...KEPT, "from", "to"] : KEPT;
+  for (const name of names) query.has(name) ? asked.set(name, query.get(name)) : asked.delete(name);
+  return asked;
+}
+
+function keepInForm({ target: form }) {
+  if (form.method !== "get" || !isOwn(form.action)) return;
+  for (const name of KEPT) {
+    form.querySelector(`input[type=hidden][name=${name}]`)?.remove();
+    if (!query.has(name)) continue;
+    const field = Object.assign(document.createElement("input"), { type: "hidden", name, value: query.get(name) });
+    form.append(field);
+  }
 }
 
 async function load() {
@@ -38,7 +75,7 @@ async function load() {
     const data = fresh.find((one) => one.figure === figure);
     if (data) chart.update(data);
   }
-  panel.querySelector("[data-unzoom]").hidden = !query.has("from") && !query.has("to");
+  panel.querySelector("[data-unzoom]").hidden = !isZoomed();
 }
 
 // --- live ------------------------------------------------------------------------------------------------------------
@@ -65,11 +102,37 @@ function showNew() {
   if (!document.activeElement?.matches("input, textarea, select")) location.reload();
 }
 
-const isShown = (name) => charts.every(({ chart }) => chart.isShown(name));
-
-// Tables that were fetched again know nothing of the curves that are hidden.
+// Tables that were fetched again know nothing of the curves that are hidden or highlighted.
 function markLegends() {
-  for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", isShown(legend.dataset.series));
+  for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", !view.hidden.has(legend.dataset.series));
+  for (const button of panel.querySelectorAll("[data-highlight]")) button.setAttribute("aria-pressed", view.highlighted.has(button.dataset.highlight));
+}
+
+function redraw() {
+  for (const { chart } of charts) chart.redraw();
+}
+
+function toggle(name, keys, key) {
+  if (!keys.delete(key)) keys.add(key);
+  set(name, [...keys].join());
+  keep();
+  markLegends();
+  redraw();
+}
+
+function onClick({ target }) {
+  const { series, highlight } = target.closest("[data-series], [data-highlight]")?.dataset ?? {};
+  if (series) toggle("hidden", view.hidden, series);
+  if (highlight) toggle("highlight", view.highlighted, highlight);
+}
+
+// The curve of the row that is pointed at, or that has the focus, stands out.
+function onRow({ type, target, relatedTarget }) {
+  const entered = ["pointerover", "focusin"].includes(type) ? target : relatedTarget;
+  const key = entered?.closest?.("[data-curve-row]")?.dataset.curveRow ?? null;
+  if (key === view.hovered) return;
+  view.hovered = key;
+  redraw();
 }
 
 function set(name, value) {
@@ -77,13 +140,18 @@ function set(name, value) {
   else query.set(name, value);
 }
 
+const isZoomed = () => query.has("from") || query.has("to");
+
+// Places, training steps and seconds are whole numbers.
 function zoom({ detail: { from, to } }) {
-  set("from", Number(from.toPrecision(12)));
-  set("to", Number(to.toPrecision(12)));
+  set("from", Math.round(from));
+  set("to", Math.round(to));
   refetch();
 }
 
 function unzoom() {
+  clearTimeout(click);
+  if (!isZoomed()) return;
   set("from", null);
   set("to", null);
   refetch();
@@ -97,13 +165,8 @@ function listenToSwitches() {
   });
   panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
   panel.querySelector("[data-png]").addEventListener("click", download);
-  panel.addEventListener("click", ({ target }) => {
-    const legend = target.closest("[data-series]");
-    if (!legend) return;
-    const toShow = !isShown(legend.dataset.series);
-    for (const { chart } of charts) chart.show(legend.dataset.series, toShow);
-    markLegends();
-  });
+  panel.addEventListener("click", onClick);
+  for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) panel.addEventListener(type, onRow);
 }
 
 // Two ways of smoothing, each with a slider whose lowest value is none. The one that is not chosen is hidden and at none.
@@ -140,7 +203,17 @@ async function download() {
 
 // --- the episodes of a point -----------------------------------------------------------------------------------------
 
-function listEpisodes({ detail: { series, point } }) {
+const DOUBLE_CLICK_MS = 300;
+let click = null;
+
+// In a part of the axis a click may be the first of two, which show all of it.
+function onPoint({ detail }) {
+  clearTimeout(click);
+  if (isZoomed()) click = setTimeout(() => listEpisodes(detail), DOUBLE_CLICK_MS);
+  else listEpisodes(detail);
+}
+
+function listEpisodes({ series, point }) {
   const asked = new URLSearchParams(series.query);
   for (const [name, value] of Object.entries(point.behind)) asked.set(name, value);
   if (!asked.has("ending")) asked.set("ending", "attempt");
@@ -186,13 +259,16 @@ if (panel) document.addEventListener("orsweb:live", onLive);
 const filters = document.querySelector("[data-curve-filters]");
 if (filters) listenToFilters(filters);
 if (canvases.length) {
-  charts = data().map((one, place) => ({ figure: one.figure, chart: drawChart(canvases[place], one) }));
+  charts = data().map((one, place) => ({ figure: one.figure, chart: drawChart(canvases[place], one, view) }));
   listenToSwitches();
   panel.addEventListener("chart:zoom", zoom); // of any chart: all show the same part
-  panel.addEventListener("chart:hover", ({ target, detail: { x } }) => {
-    for (const [place, { chart }] of charts.entries()) if (canvases[place] !== target) chart.hover(x);
+  panel.addEventListener("chart:hover", ({ target, detail }) => {
+    for (const [place, { chart }] of charts.entries()) if (canvases[place] !== target) chart.hover(detail);
   });
-  panel.addEventListener("chart:point", listEpisodes);
+  panel.addEventListener("chart:unzoom", unzoom);
+  panel.addEventListener("chart:point", onPoint);
+  document.addEventListener("submit", keepInForm, true);
+  markLegends();
   behind.addEventListener("click", openRow);
   document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
   document.addEventListener("htmx:afterSwap", markLegends);

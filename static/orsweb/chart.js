@@ -1,30 +1,43 @@
 // A large chart of one or more series with bands. Chart.js (a classic script, loaded before) draws it. User actions
-// are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:hover" {x: of the
-// nearest point, null away from the chart}.
+// are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to}, "chart:unzoom" and
+// "chart:hover" {x: of the nearest point, key: of its series; null away from the chart}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        caption: lines that an image of the chart shows below it,
-//        series: [{name, hue: 0 to 360, dash: [pixels, …], points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
+//        series: [{key, curve: key of the curve of which it is a part, label, hue: 0 to 360, dash: [pixels, …],
+//                  points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
 // y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
+import { linearAxis, logAxis, numberTicks, timeAxis, timeTicks } from "./chart_axes.js";
+import { ChartTooltip } from "./chart_tooltip.js";
 import { large, MIN_SHOWN } from "./figures.js";
 import { keyOf } from "./keys.js";
 
 const DRAG_PIXELS = 6;
 const POINT_PIXELS = 5;
+const NEAR_PIXELS = 12; // points this close to the pointer's place on the x axis belong to it
 const MAX_TOLD = 4; // series whose values a chart tells while another one is pointed at; more would cover it
-const MAX_NAME = 40;
+const MAX_ROWS = 12; // of a tooltip
+const MAX_BANDS = 2; // curves that all have their bands; of more only the highlighted ones do
+const MAX_THICK = 12; // curves that are drawn as thick lines
+const TITLES = { episode: "Episodes", time: "Time (UTC)", step: "Training step" };
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
-export function drawChart(canvas, data) {
-  const state = { canvas, data, hidden: new Set(), cursor: null, hovered: null, drag: null };
+// `view` says what charts that are shown together hide and highlight: {hidden, highlighted: sets of keys of series or
+// curves, hovered: a key or null}. Whoever changes it calls `redraw`.
+export function drawChart(canvas, data, view = { hidden: new Set(), highlighted: new Set(), hovered: null }) {
+  const state = { canvas, data, view, cursor: null, hovered: null, near: null, drag: null, colours: new Map() };
+  state.tooltip = new ChartTooltip(canvas);
   state.chart = new Chart(canvas.getContext("2d"), configuration(state));
-  const themes = new MutationObserver(() => redraw(state));
+  const onScheme = () => {
+    state.colours.clear();
+    redraw(state);
+  };
+  const themes = new MutationObserver(onScheme);
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const onScheme = () => redraw(state);
   scheme.addEventListener("change", onScheme);
   listen(state);
   return {
@@ -33,12 +46,8 @@ export function drawChart(canvas, data) {
       if (!fresh.series.some(({ points }) => points.some(({ x }) => x === state.cursor))) state.cursor = null;
       redraw(state);
     },
-    show(name, isShown) {
-      isShown ? state.hidden.delete(name) : state.hidden.add(name);
-      redraw(state);
-    },
-    isShown: (name) => !state.hidden.has(name),
-    hover: (x) => hover(state, x),
+    redraw: () => redraw(state),
+    hover: (place) => hover(state, place),
     png: () => png(state),
     destroy() {
       themes.disconnect();
@@ -48,12 +57,14 @@ export function drawChart(canvas, data) {
   };
 }
 
+const holds = (keys, { key, curve }) => keys.has(key) || keys.has(curve);
+const isHidden = ({ view }, series) => holds(view.hidden, series);
+const isPicked = ({ view }, series) => holds(view.highlighted, series) || (view.hovered !== null && [series.key, series.curve].includes(view.hovered));
+
 // --- configuration of Chart.js ------------------------------------------------------------------------------------------
 
 function configuration(state) {
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const ink = resolved(colour("--ink-soft"), state.canvas);
-  const rule = resolved(colour("--rule-faint"), state.canvas);
+  const ink = colour(state, "var(--ink-soft)");
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   return {
     type: "line",
@@ -64,84 +75,103 @@ function configuration(state) {
       responsive: true,
       normalized: true,
       parsing: false,
-      interaction: { mode: "nearest", axis: "x", intersect: false },
+      events: [],
       scales: {
-        x: axis(ink, rule, {
-          ...{ type: "linear", bounds: "data" },
-          // places and training steps are whole numbers, so a short axis has no tick between two of them
-          ticks: { maxRotation: 0, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
-          afterBuildTicks: ({ ticks }) => dropCovered(ticks),
-        }),
-        y: axis(ink, rule, {
-          type: state.data.log ? "logarithmic" : "linear",
-          title: { display: true, text: state.data.unit, color: ink },
-          ...(state.data.isShare && !state.data.log ? { min: 0, max: 1 } : {}),
-          ticks: { callback: plainTick },
-        }),
+        x: axis(state, "linear", TITLES[state.data.x], ({ width }) => xAxis(state.data, width), state.data.x === "time" ? timeTicks : numberTicks),
+        y: axis(state, state.data.log ? "logarithmic" : "linear", capitalised(state.data.unit), ({ height }) => yAxis(state, height), numberTicks),
       },
-      plugins: { legend: { display: false }, tooltip: tooltip(state) },
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
     },
     plugins: [markLines(state, ink), cursorLine(state, ink)],
   };
 }
 
-function axis(ink, rule, more) {
-  return { grid: { color: rule }, border: { color: rule }, ...more, ticks: { color: ink, ...(more.ticks ?? {}) } };
+// An axis whose ends and ticks are those of `place`, which is given the chart and returns {low, high, ticks}.
+function axis(state, type, title, place, textsOf) {
+  const [ink, rule] = [colour(state, "var(--ink-soft)"), colour(state, "var(--rule-faint)")];
+  let texts = [];
+  return {
+    ...{ type, bounds: "data", grid: { color: rule }, border: { color: rule } },
+    title: { display: true, text: title, color: ink },
+    ticks: { color: ink, autoSkip: false, maxRotation: 0, callback: (_, place) => texts[place] },
+    afterDataLimits(scale) {
+      const { low, high } = place(scale.chart);
+      [scale.min, scale.max] = [low, high];
+    },
+    afterBuildTicks(scale) {
+      const { ticks } = place(scale.chart);
+      texts = textsOf(ticks);
+      scale.ticks = ticks.map((value) => ({ value }));
+    },
+  };
 }
 
-// The axis ends at the first and the last point, each with a tick: none whose number covers that of its neighbour.
-export function dropCovered(ticks) {
-  const gap = (at) => ticks[at + 1].value - ticks[at].value;
-  if (ticks.length < 4) return;
-  const step = gap(1);
-  if (gap(ticks.length - 2) < step / 2) ticks.pop();
-  if (gap(0) < step / 2) ticks.shift();
+function xAxis({ x, series }, width) {
+  const points = series.flatMap((line) => line.points);
+  if (!points.length) return linearAxis(0, 1, 5);
+  const low = least(points.map((point) => point.x));
+  const high = -least(points.map((point) => -endOf(x, point)));
+  if (x === "time") return timeAxis(low, high, Math.max(2, Math.floor(width / 110)));
+  return linearAxis(low, high, Math.max(2, Math.floor(width / 70)), { least: 1 });
 }
+
+// The place up to which a point reaches: by episode a single one has no width.
+function endOf(kind, { x, xTo }) {
+  return kind === "episode" && xTo - x <= 1 ? x : (xTo ?? x);
+}
+
+// The y axis holds all lines that are shown, and the bands of those that keep theirs: pointing at one changes no axis.
+function yAxis(state, height) {
+  const { data, view } = state;
+  const most = Math.max(2, Math.floor(height / 45));
+  if (data.isShare && !data.log) return linearAxis(0, 1, most);
+  const shown = data.series.filter((series) => !isHidden(state, series));
+  const values = shown.flatMap((series) => {
+    const hasBand = data.band && (shown.length <= MAX_BANDS || holds(view.highlighted, series));
+    return series.points.flatMap(({ y, raw, low, high }) => [y, raw, ...(hasBand ? [low, high] : [])]);
+  });
+  const drawn = values.map((value) => drawable(state, value)).filter((value) => value !== null && value !== undefined);
+  if (!drawn.length) return data.log ? logAxis(0.1, 10, most) : linearAxis(0, 1, most);
+  const [low, high] = [least(drawn), -least(drawn.map((value) => -value))];
+  if (data.log) return logAxis(low, high, most);
+  return low === high ? linearAxis(low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2, most, { isRound: true }) : linearAxis(low, high, most, { isRound: true });
+}
+
+const least = (values) => values.reduce((low, value) => Math.min(low, value), Infinity);
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function datasets(state, series) {
-  const dark = isDark(state.canvas);
-  const line = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue})`;
-  const area = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.16)`;
-  const faint = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.35)`;
-  const hidden = state.hidden.has(series.name);
-  const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
+  const { data, view } = state;
+  const isBold = isPicked(state, series) || state.near === series.key;
+  const isFaint = !isBold && (view.highlighted.size > 0 || view.hovered !== null);
+  const isThin = data.series.length > MAX_THICK;
+  const line = lineColour(state, series, isFaint ? 0.25 : isThin && !isBold ? 0.6 : 1);
+  const hidden = isHidden(state, series);
+  const order = isBold ? 0 : 1; // the highest is drawn first
+  const hasBand = data.band && (isBold || data.series.filter((other) => !isHidden(state, other)).length <= MAX_BANDS);
+  const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, order, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {
-    ...{ series, data: points("y"), label: series.label, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
-    ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
+    ...{ series, data: points("y"), label: series.label, hidden, order, borderColor: line, backgroundColor: line, borderDash: series.dash },
+    ...{ borderWidth: isBold ? 3 : isThin ? 1 : 1.75, pointRadius: series.points.length < 60 && !isThin ? 2 : 0, tension: 0 },
     clip: POINT_PIXELS, // a point at the edge, such as one of 100 % success, is drawn whole
   };
   const behind = { ...plain, isBehind: true };
   const low = { ...behind, data: points("low") };
-  const high = { ...behind, data: points("high"), fill: "-1", backgroundColor: area };
-  const raw = { ...behind, data: points("raw"), borderColor: faint, borderWidth: 1 };
-  return [...(state.data.band ? [low, high] : []), ...(state.data.isSmoothed ? [raw] : []), middle];
+  const high = { ...behind, data: points("high"), fill: "-1", backgroundColor: lineColour(state, series, isFaint ? 0.06 : 0.16) };
+  const raw = { ...behind, data: points("raw"), borderColor: lineColour(state, series, isFaint ? 0.1 : 0.35), borderWidth: 1 };
+  const hasRaw = data.isSmoothed && (!isThin || isBold);
+  return [...(hasBand ? [low, high] : []), ...(hasRaw ? [raw] : []), middle];
+}
+
+function lineColour(state, { hue }, share) {
+  return colour(state, `light-dark(oklch(52% 0.13 ${hue} / ${share}), oklch(76% 0.13 ${hue} / ${share}))`);
 }
 
 // What rounding leaves of 0 is 0; a logarithmic axis has no place for it.
 function drawable(state, value) {
   const shown = Math.abs(value ?? 1) < MIN_SHOWN ? 0 : value;
   return state.data.log && !(shown > 0) ? null : shown;
-}
-
-function tooltip(state) {
-  return {
-    filter: (item) => !item.dataset.isBehind,
-    displayColors: state.data.series.length > 1,
-    callbacks: {
-      title: (items) => (items.length ? spanText(state.data.x, items[0].raw.point) : ""),
-      label: (item) => {
-        const { y, raw, low, high, n } = item.raw.point;
-        const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
-        const full = item.dataset.label;
-        const short = full.length > MAX_NAME ? `${full.slice(0, MAX_NAME)}…` : full;
-        const name = state.data.series.length > 1 ? `${short}: ` : "";
-        const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
-        const before = state.data.isSmoothed ? `, ${number(raw)} before smoothing` : "";
-        return `${name}${number(y)}${band}${before}, n = ${n.toLocaleString("en")}${coverage}`;
-      },
-    },
-  };
 }
 
 // Lines with a text at the top, where something about all series changed.
@@ -183,6 +213,12 @@ function cursorLine(state, ink) {
         context.globalAlpha = 0.15;
         context.fillRect(state.drag.from, top, state.drag.to - state.drag.from, bottom - top);
       } else {
+        for (const { series, x, y } of state.hovered === null ? [] : rowsAt(state, state.hovered)) {
+          context.fillStyle = lineColour(state, series, 1);
+          context.beginPath();
+          context.arc(x, y, 3.5, 0, 2 * Math.PI);
+          context.fill();
+        }
         context.strokeStyle = ink;
         for (const [at, dashes] of [[state.cursor, [3, 3]], [state.hovered, []]]) {
           if (at === null) continue;
@@ -215,9 +251,11 @@ function listen(state) {
     if (event.button === 0) state.drag = { from: event.offsetX, to: event.offsetX, isWide: false };
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!state.drag) return hovered(state, nearest(state, event)?.point.x ?? null);
+    if (!state.drag?.isWide) point(state, event);
+    if (!state.drag) return;
     state.drag.to = event.offsetX;
     state.drag.isWide ||= Math.abs(state.drag.to - state.drag.from) > DRAG_PIXELS;
+    if (state.drag.isWide) state.tooltip.hide();
     state.chart.draw();
   });
   canvas.addEventListener("pointerup", (event) => {
@@ -225,60 +263,104 @@ function listen(state) {
     state.drag = null;
     if (!drag) return;
     if (drag.isWide) zoom(state, drag);
-    else openPoint(state, nearest(state, event));
+    else openPoint(state, nearest(rowsAt(state, placeOf(state, event)), event.offsetY));
   });
+  canvas.addEventListener("dblclick", () => dispatch(state, "chart:unzoom", {}));
   canvas.addEventListener("pointerleave", () => {
     state.drag = null;
-    hovered(state, null);
-    state.chart.draw();
+    leave(state);
   });
   canvas.addEventListener("keydown", (event) => onKey(state, event));
 }
 
-function hovered(state, x) {
-  if (x === state.hovered) return;
-  state.hovered = x;
-  dispatch(state, "chart:hover", { x });
+const placeOf = ({ chart }, { offsetX }) => chart.scales.x.getValueForPixel(offsetX);
+
+// The point of each series that is shown at a place on the x axis, with its pixels: [{series, point, x, y}, …].
+function rowsAt(state, place) {
+  const { x: across, y: up } = state.chart.scales;
+  const rows = state.data.series.flatMap((series) => {
+    const drawn = isHidden(state, series) ? [] : series.points.filter(({ y }) => drawable(state, y ?? null) !== null);
+    if (!drawn.length) return [];
+    const [point] = drawn.reduce(
+      (best, point) => {
+        const gap = point.x <= place && place < endOf(state.data.x, point) ? 0 : Math.abs(point.x - place);
+        return gap < best[1] ? [point, gap] : best;
+      },
+      [drawn[0], Infinity],
+    );
+    return [{ series, point, x: across.getPixelForValue(point.x), y: up.getPixelForValue(point.y) }];
+  });
+  const gap = ({ x, point }) => (point.x <= place && place < endOf(state.data.x, point) ? 0 : Math.abs(x - across.getPixelForValue(place)));
+  const most = Math.max(NEAR_PIXELS, least(rows.map(gap)));
+  return rows.filter((row) => gap(row) <= most);
+}
+
+// Of rows that belong to the same place, the one whose point is closest.
+function nearest(rows, y) {
+  return rows.reduce((best, row) => (best && Math.abs(best.y - y) <= Math.abs(row.y - y) ? best : row), null);
+}
+
+function point(state, event) {
+  const rows = rowsAt(state, placeOf(state, event));
+  const close = nearest(rows, event.offsetY);
+  if (!close) return;
+  tell(state, rows, close, { x: event.offsetX, y: event.offsetY });
+  const near = state.data.series.length > 1 ? close.series.key : null;
+  const isOther = near !== state.near;
+  state.near = near;
+  if (close.point.x !== state.hovered || isOther) dispatch(state, "chart:hover", { x: close.point.x, key: close.series.key });
+  state.hovered = close.point.x;
+  isOther ? redraw(state) : state.chart.draw();
+}
+
+function leave(state) {
+  state.tooltip.hide();
+  state.hovered = state.near = null;
+  redraw(state);
+  dispatch(state, "chart:hover", { x: null, key: null });
+}
+
+// Show the tooltip: the values of `rows`, highest first, that of `close` bold. Of many, those nearest to it.
+function tell(state, rows, close, at) {
+  const distance = (row) => Math.abs(row.y - close.y);
+  const told = [...rows].sort((a, b) => distance(a) - distance(b)).slice(0, MAX_ROWS);
+  told.sort((a, b) => b.point.y - a.point.y);
+  const isAlone = state.data.series.length === 1;
+  const content = told.map((row) => ({
+    ...{ colour: lineColour(state, row.series, 1), dash: row.series.dash, name: isAlone ? "" : row.series.label },
+    ...{ value: number(row.point.y), isNearest: row === close && rows.length > 1 },
+  }));
+  state.tooltip.show(spanText(state.data.x, close.point), content, rows.length - told.length, at);
 }
 
 // Show the values at the place that is pointed at in another chart.
-function hover(state, x) {
-  if (x === state.hovered) return;
+function hover(state, { x, key }) {
   state.hovered = x;
-  const elements = state.chart.data.datasets.flatMap((set, datasetIndex) => {
-    const index = set.isBehind || set.hidden ? -1 : set.data.findIndex((point) => point.x === x && point.y !== null);
-    return index < 0 ? [] : [{ datasetIndex, index }];
-  });
-  state.chart.tooltip.setActiveElements(elements.length > MAX_TOLD ? [] : elements, { x: 0, y: 0 });
-  state.chart.update("none");
+  const rows = x === null ? [] : rowsAt(state, x).filter((row) => row.point.x === x);
+  const close = rows.find(({ series }) => series.key === key) ?? rows[0];
+  if (close && rows.length <= MAX_TOLD) tell(state, rows, close, close);
+  else state.tooltip.hide();
+  state.chart.draw();
 }
 
 function zoom(state, drag) {
   const scale = state.chart.scales.x;
   const ends = [drag.from, drag.to].map((pixel) => scale.getValueForPixel(pixel)).sort((a, b) => a - b);
+  leave(state);
   dispatch(state, "chart:zoom", { from: ends[0], to: ends[1] });
 }
 
-function nearest(state, event) {
-  const [found] = state.chart
-    .getElementsAtEventForMode(event, "nearest", { axis: "x", intersect: false }, true)
-    .filter((element) => !state.chart.data.datasets[element.datasetIndex].isBehind);
-  if (!found) return null;
-  const set = state.chart.data.datasets[found.datasetIndex];
-  return { series: set.series, point: set.data[found.index].point };
-}
-
-function openPoint(state, found) {
-  if (!found) return;
-  state.cursor = found.point.x;
+function openPoint(state, row) {
+  if (!row) return;
+  state.cursor = row.point.x;
   state.chart.draw();
-  dispatch(state, "chart:point", found);
+  dispatch(state, "chart:point", { series: row.series, point: row.point });
 }
 
 function onKey(state, event) {
   const key = keyOf(event);
   const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-  const series = state.data.series.find(({ name }) => !state.hidden.has(name));
+  const series = state.data.series.find((line) => isPicked(state, line) && !isHidden(state, line)) ?? state.data.series.find((line) => !isHidden(state, line));
   if (!series?.points.length || (!step && key !== "Enter")) return;
   event.preventDefault();
   const at = series.points.findIndex(({ x }) => x === state.cursor);
@@ -289,9 +371,10 @@ function onKey(state, event) {
   const next = at < 0 ? (step > 0 ? 0 : series.points.length - 1) : at + step;
   const point = series.points[Math.max(0, Math.min(next, series.points.length - 1))];
   state.cursor = point.x;
-  const set = state.chart.data.datasets.findIndex((dataset) => dataset.series === series);
-  state.chart.tooltip.setActiveElements([{ datasetIndex: set, index: series.points.indexOf(point) }], { x: 0, y: 0 });
-  state.chart.update("none");
+  const rows = rowsAt(state, point.x);
+  const row = rows.find((other) => other.series === series);
+  if (row) tell(state, rows, row, row);
+  state.chart.draw();
 }
 
 function dispatch(state, type, detail) {
@@ -351,8 +434,8 @@ export function moment(seconds) {
 function spanText(kind, point) {
   if (kind === "episode") return placesText(point);
   const format = kind === "time" ? moment : (value) => value.toLocaleString("en");
-  const isOne = point.xTo === undefined || point.xTo === null || point.xTo === point.x;
-  return `${kind === "step" ? "training step " : ""}${format(point.x)}${isOne ? "" : ` to ${format(point.xTo)}`}`;
+  const [first, last] = [format(point.x), format(point.xTo ?? point.x)];
+  return `${kind === "step" ? "training step " : ""}${first}${first === last ? "" : ` to ${last}`}`;
 }
 
 // Write positions in words, counted from 1: a bare number would be mistaken for an episode's number.
@@ -367,17 +450,9 @@ function ordinal(value) {
   return `${value.toLocaleString("en")}${ending}`;
 }
 
-function tick(kind) {
-  return (value) => (kind === "time" ? moment(value).slice(5) : value.toLocaleString("en"));
-}
-
-// A tick of the y axis: Chart.js's own text, whose digits follow from the other ticks. Chart.js passes its axis as `this`.
-function plainTick(value, place, ticks) {
-  return minus(Chart.Ticks.formatters[this.type === "logarithmic" ? "logarithmic" : "numeric"].call(this, value, place, ticks));
-}
-
-function isDark(element) {
-  return resolved("light-dark(rgb(255, 255, 255), rgb(0, 0, 0))", element) === "rgb(0, 0, 0)";
+function colour(state, text) {
+  if (!state.colours.has(text)) state.colours.set(text, resolved(text, state.canvas));
+  return state.colours.get(text);
 }
 
 function resolved(colour, element) {

@@ -40,18 +40,18 @@ FLAT = """async () => {
   document.querySelector("main").append(canvas);
   const { drawChart } = await import("/static/orsweb/chart.js");
   const points = [5.5e-17, -0, -1.4e-17].map((y, x) => ({ x, xTo: x, y, low: null, high: null, n: 1 }));
-  const series = [{ name: "zeros", hue: 0, dash: [], points }];
+  const series = [{ key: "zeros", label: "zeros", hue: 0, dash: [], points }];
   drawChart(canvas, { x: "episode", unit: "return", log: false, band: false, series, caption: [] });
   return Chart.getChart(canvas).scales.y.max;
 }"""
 """Draws what rounding leaves of zero; returns the top of the chart."""
-LEFT = """async (values) => {
-  const ticks = values.map((value) => ({ value }));
-  (await import('/static/orsweb/chart.js')).dropCovered(ticks);
-  return ticks.map(({ value }) => value);
+AXIS = """async ([name, low, high, most, options]) => {
+  const axes = await import("/static/orsweb/chart_axes.js");
+  const { ticks, ...ends } = axes[`${name}Axis`](low, high, most, options);
+  return [ends.low, ends.high, axes[name === "time" ? "timeTicks" : "numberTicks"](ticks)];
 }"""
-"""Returns the numbers of an axis that are left when those that would cover a neighbour are
-dropped."""
+"""Returns the ends of an axis and what stands at its ticks."""
+DAY, HOUR = 86_400, 3_600
 
 
 def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_rounding_as_zero(
@@ -68,9 +68,37 @@ def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_roundi
         "import('/static/orsweb/chart.js')).number)"
     )
     assert drawn == ["0", "0", "\N{MINUS SIGN}0.5", "1.23M"]
-    assert page.evaluate(FLAT) == 1
-    for values, left in (
-        ([19, 20, 40, 60, 61], [20, 40, 60]),
-        ([0, 20, 40, 60, 75], [0, 20, 40, 60, 75]),
-    ):
-        assert page.evaluate(LEFT, values) == left
+    assert page.evaluate(FLAT) == 0.5
+
+
+AXES = [
+    (["linear", 1, 100, 6, {"least": 1}], 0, 100, ["0", "20", "40", "60", "80", "100"]),
+    (["linear", 0, 39, 5, {"least": 1}], 0, 40, ["0", "10", "20", "30", "40"]),
+    (
+        ["linear", 10_001, 100_000, 5],
+        10_001,
+        100_000,
+        ["20,000", "40,000", "60,000", "80,000", "100,000"],
+    ),
+    (["linear", 1, 3, 9, {"least": 1}], 1, 3, ["1", "2", "3"]),
+    (
+        ["linear", -0.07, 0.31, 2, {"isRound": True}],
+        -0.2,
+        0.4,
+        ["\N{MINUS SIGN}0.2", "0", "0.2", "0.4"],
+    ),
+    (["linear", 0, 1.4e10, 3], 0, 1.4e10, ["0", "5B", "10B"]),
+    (["linear", 7, 7, 3], 6.5, 7.5, ["7"]),
+    (["log", 0.8, 12, 9], 0.5, 20, ["0.5", "1", "2", "5", "10", "20"]),
+    (["log", 3, 4e6, 9], 2, 5e6, ["10", "100", "1,000", "10,000", "100,000", "1M"]),
+    (["log", 12, 14, 5], 10, 20, ["10", "12", "14", "16", "18", "20"]),
+    (["time", 0, 3 * HOUR, 4], 0, 3 * HOUR, ["01-01 00:00", "01:00", "02:00", "03:00"]),
+    (["time", 20 * HOUR, 30 * HOUR, 3], 20 * HOUR, 30 * HOUR, ["01-02 00:00", "06:00"]),
+    (["time", 0, 10 * DAY, 3], 0, 10 * DAY, ["01-01", "01-06", "01-11"]),
+]
+
+
+def test_axes_have_round_ticks(page: Page) -> None:
+    page.goto("/runs/curves/")
+    for axis, low, high, texts in AXES:
+        assert page.evaluate(AXIS, axis) == [low, high, texts]

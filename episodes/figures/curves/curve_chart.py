@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from environments.display.visible import visible
@@ -56,6 +56,8 @@ _COLUMNS = (
     "refused_calls",
     "group_deviation",
 )
+MIN_DRAWN = 1e-12
+"""A smaller size is what rounding leaves of 0 (`figures.js`)."""
 TOKEN_COLUMNS = ("tokens_known", "input_tokens", "output_tokens")
 
 
@@ -71,22 +73,44 @@ class _Point(NamedTuple):
 
 def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
-    query = drawing.query
-    return [
-        {
-            "figure": figure,
-            "x": query.x,
-            "unit": _unit(drawing, figure),
-            "isShare": figure in ("success", "flat"),
-            "log": query.is_log,
-            "band": drawing.has_bands,
-            "isSmoothed": query.smoothing.is_on,
-            "marks": [{"x": mark.x, "text": mark.revision.label} for mark in drawing.marks],
-            "caption": _caption(drawing, figure),
-            "series": _lines(drawing, figure),
-        }
-        for figure in drawing.figures
-    ]
+    query, charts = drawing.query, list[dict[str, Any]]()
+    marks = [{"x": mark.x, "text": mark.revision.label} for mark in drawing.marks]
+    for figure in drawing.figures:
+        lines = _lines(drawing, figure)
+        charts.append(
+            {
+                "figure": figure,
+                "x": query.x,
+                "unit": _unit(drawing, figure),
+                "isShare": figure in ("success", "flat"),
+                "log": query.is_log and any(value > MIN_DRAWN for value in _values(lines)),
+                "band": query.has_band,
+                "isSmoothed": query.smoothing.is_on,
+                "marks": marks,
+                "caption": _caption(drawing, figure),
+                "series": lines,
+            }
+        )
+    return charts
+
+
+def log_notes(charts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what a reader of these charts, for which a logarithmic scale was chosen, has to know
+    about the values that it has no place for."""
+    notes = []
+    for chart in charts:
+        hidden = sum(value <= MIN_DRAWN for value in _values(chart["series"]))
+        if not chart["log"]:
+            notes.append(f"No {chart['unit']} is above 0, so its scale stays linear.")
+        elif hidden:
+            points = f"{hidden:,} point{'' if hidden == 1 else 's'}"
+            notes.append(f"Log scale: {points} of the {chart['unit']} at or below 0 are hidden.")
+    return notes
+
+
+def _values(lines: Sequence[dict[str, Any]]) -> Iterator[float]:
+    for line in lines:
+        yield from (point["y"] for point in line["points"] if point["y"] is not None)
 
 
 def _unit(drawing: CurveCharts, figure: Figure) -> str:
@@ -156,6 +180,8 @@ def _line(
     ]
     axis = series.curve.axis
     return {
+        "key": line.key,
+        "curve": series.key,
         "name": line.label,
         "label": visible(line.label),
         "hue": line.hue,

@@ -45,6 +45,8 @@ PARAMETERS = (
     *SMOOTHING_PARAMETERS,
     "log",
     "band",
+    "hidden",
+    "highlight",
     "from",
     "to",
     "format",
@@ -73,9 +75,12 @@ class CurveQuery:
     """Whether the splits that a run played are drawn as one curve."""
     smoothing: Smoothing = NOT_SMOOTHED
     is_log: bool = False
-    has_band: bool | None = None
-    """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide
-    each other."""
+    has_band: bool = True
+    """Whether bands are drawn: of two curves, and of those of more that are highlighted."""
+    hidden: tuple[str, ...] = ()
+    """Keys of the curves that are not drawn (`ChartSeries.key`)."""
+    highlighted: tuple[str, ...] = ()
+    """Keys of the curves that stand out."""
     zoom: Range = WHOLE
     format: str = ""
 
@@ -119,7 +124,9 @@ class CurveQuery:
             are_together=are_together_in(query),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
-            has_band=value("band", flag, None),
+            has_band=value("band", flag, True),
+            hidden=value("hidden", _keys, ()),
+            highlighted=value("highlight", _keys, ()),
             zoom=zoom,
             format=value("format", chosen(FORMATS), ""),
         )
@@ -127,7 +134,7 @@ class CurveQuery:
     def to_query(self) -> str:
         """Return the query string of the page of curves that draws the same."""
         ends = {"from": self.zoom.low, "to": self.zoom.high}
-        texts = {name: f"{value!r}" for name, value in ends.items() if value is not None}
+        texts = {name: digits_of(value) for name, value in ends.items() if value is not None}
         return self.filter.to_query(**dict(self.switches()), **texts)
 
     def switches(self) -> list[tuple[str, str]]:
@@ -141,7 +148,9 @@ class CurveQuery:
             "splits": TOGETHER if self.are_together else "",
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
-            "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
+            "band": "" if self.has_band else "no",
+            "hidden": ",".join(self.hidden),
+            "highlight": ",".join(self.highlighted),
             **replace(self.definition, threshold=None).values(),  # which has a field of its own
         }
         return [(name, text) for name, text in values.items() if text]
@@ -149,6 +158,10 @@ class CurveQuery:
 
 def _figures(name: str, text: str) -> tuple[Figure, ...]:
     return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
+
+
+def _keys(name: str, text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, any_text(name, text).split(","))))
 
 
 def run_ids(name: str, text: str, viewer: Viewer) -> tuple[int, ...]:

@@ -62,11 +62,12 @@ DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 NEAR = 15
 """Degrees up to which two hues look alike in lines of one chart."""
 MAX_COMPONENT_LINES = 12
-MAX_BANDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
+    key: str
+    """What addresses call the curve, without a comma: the number of its run, else its label."""
     label: str
     hue: int
     filter: EpisodeFilter
@@ -136,6 +137,7 @@ class ChartSeries:
 class ComponentLine:
     """One component of the rewards as a line of a chart."""
 
+    key: str
     label: str
     hue: int
     dash: tuple[int, ...]
@@ -201,10 +203,6 @@ class CurveCharts:
         count = sum(len(line.components.series) for line in self.series if line.components)
         if count > MAX_COMPONENT_LINES:
             notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
-        if self.query.is_log:
-            notes.append(
-                "A logarithmic scale has no place for 0 and below: such values are left out."
-            )
         if stepless := sum(line.curve.stepless for line in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
             notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
@@ -232,13 +230,14 @@ class CurveCharts:
         ][:MAX_COMPONENT_LINES]
         if len(self.series) == 1:
             return [
-                ComponentLine(component.name, hue, (), line, component)
+                ComponentLine(key_of(component.name), component.name, hue, (), line, component)
                 for (line, component), hue in zip(pairs, HUES, strict=False)
             ]
         names = dict.fromkeys(component.name for _, component in pairs)
         dashes = dict(zip(names, cycle(DASHES), strict=False))
         return [
             ComponentLine(
+                f"{line.key}·{key_of(component.name)}",
                 f"{line.label} · {component.name}",
                 line.hue,
                 dashes[component.name],
@@ -286,9 +285,10 @@ class CurveCharts:
             line.curve.scope.has_groups for line in self.series
         )
 
-    @property
-    def has_bands(self) -> bool:
-        return len(self.series) <= MAX_BANDS if self.query.has_band is None else self.query.has_band
+
+def key_of(label: str) -> str:
+    """Return what an address calls a curve with this label."""
+    return label.replace(",", " ")
 
 
 def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCharts:
@@ -329,6 +329,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         hues = [hue_of_run(rows.run.pk)]
     series = [
         ChartSeries(
+            key=str(part.run.pk) if part.run else key_of(part.label),
             label=part.label,
             hue=hue,
             filter=without_people(part.filter),

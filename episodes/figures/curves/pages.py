@@ -22,7 +22,7 @@ from environments.filtering.parameters import any_text, given
 from environments.models import Environment
 from episodes.attempts.file_headers import coverage_header, definition_header
 from episodes.dashboard.view_parameters import definition_context, overrides_context
-from episodes.figures.curves.curve_chart import charts_of, csv_of
+from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
 from episodes.figures.curves.curve_query import AXES, CurveQuery, run_ids
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
@@ -89,10 +89,12 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
             drawing.definition, drawing.environment, is_in_address=is_in_address
         )
     runs = drawing.overlay.runs or ([subject.run] if subject.run else [])
+    charts = charts_of(drawing)
     return {
         "drawn": drawing,
         "query": query,
-        "charts": charts_of(drawing),
+        "charts": charts,
+        "notes": drawing.notes + (log_notes(charts) if query.is_log else []),
         **definition,
         "environment": drawing.environment,
         "figures": [_choice(query, name) for name in FIGURES],

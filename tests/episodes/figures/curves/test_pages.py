@@ -12,10 +12,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models.viewer import UNRESTRICTED
 from environments.scoring.convention import Convention
+from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.smoothing import averaged, smoothed
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
 from tests.episodes.ended import count_statistics, end_episode
@@ -232,6 +235,37 @@ def test_an_invalid_parameter_is_refused_with_what_is_allowed(
 ) -> None:
     answer = client.get(f"{CURVES}?{query}")
     assert answer.status_code == 400 and expected in answer.content.decode()
+
+
+def test_a_logarithmic_scale_says_what_it_hides_and_has_nothing_without_a_positive_value(
+    client: Client,
+) -> None:
+    positive = end_episode(1.0)
+    address = f"{CURVES}?environment=math&log=yes"
+    assert chart(client, "environment=math&log=yes")["log"] is True
+    assert "Log scale" not in client.get(address).content.decode()
+    end_episode(-1.0)
+    hidden = "Log scale: 1 point of the return (sum) at or below 0 are hidden."
+    assert hidden in client.get(address).content.decode()
+    positive.delete()
+    assert "No return (sum) is above 0, so its scale" in client.get(address).content.decode()
+    assert chart(client, "environment=math&log=yes")["log"] is False
+
+
+def test_hidden_and_highlighted_curves_are_in_the_address_by_the_number_of_their_run(
+    client: Client,
+) -> None:
+    runs = [make_run(name) for name in ("a,b", "c")]
+    for run in runs:
+        end_episode(run=run)
+    assert [line["key"] for line in chart(client, "by=run")["series"]] == [
+        str(run.pk) for run in runs
+    ]
+    end_episode(model="a,b")
+    assert chart(client, "by=model&model=a%2Cb")["series"][0]["key"] == "a b"
+    query = f"hidden={runs[0].pk},x&highlight={runs[1].pk}"
+    switches = dict(CurveQuery.parse(QueryDict(query), UNRESTRICTED).switches())
+    assert switches == {"hidden": f"{runs[0].pk},x", "highlight": f"{runs[1].pk}"}
 
 
 def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
