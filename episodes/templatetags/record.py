@@ -35,7 +35,7 @@ from episodes.attempts.rule import kind_of
 from episodes.figures.figures import ScopeFigures
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
-from episodes.rendering.run_hues import hue_of_run
+from episodes.rendering.line_colours import colour_of_run
 
 register = template.Library()
 
@@ -115,7 +115,9 @@ _LABELS = {
 @register.simple_tag
 def run_swatch(run: int) -> SafeString:
     """Return a dot in the colour of the run with this id."""
-    return format_html('<span class="swatch hue-{}" aria-hidden="true"></span>', hue_of_run(run))
+    return format_html(
+        '<span class="swatch line-{}" aria-hidden="true"></span>', colour_of_run(run)
+    )
 
 
 @register.filter

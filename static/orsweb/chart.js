@@ -6,7 +6,7 @@
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        caption: lines that an image of the chart shows below it,
-//        series: [{key, curve: key of the curve of which it is a part, label, hue: 0 to 360, dash: [pixels, …],
+//        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
 //                  points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
 // y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
@@ -164,8 +164,8 @@ function datasets(state, series) {
   return [...(hasBand ? [low, high] : []), ...(hasRaw ? [raw] : []), middle];
 }
 
-function lineColour(state, { hue }, share) {
-  return colour(state, `light-dark(oklch(52% 0.13 ${hue} / ${share}), oklch(76% 0.13 ${hue} / ${share}))`);
+function lineColour(state, series, share) {
+  return colour(state, `var(--line-${series.colour})`).replace("rgb(", "rgba(").replace(")", `, ${share})`);
 }
 
 // What rounding leaves of 0 is 0; a logarithmic axis has no place for it.

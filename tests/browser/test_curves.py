@@ -186,7 +186,7 @@ TOLD = """async () => {
   const { drawChart } = await import("/static/orsweb/chart.js");
   const values = { low: [-1, -1], high: [3.5e9, 3.5e9], middle: [2e9, 2e9] };
   const series = Object.entries(values).map(([key, ys]) => ({
-    ...{ key, label: key, hue: 0, dash: [] },
+    ...{ key, label: key, colour: 0, dash: [] },
     points: ys.map((y, x) => ({ x, xTo: x, y, low: null, high: null, n: 1 })),
   }));
   drawChart(canvas, { x: "step", unit: "return", log: false, band: false, series });

@@ -184,7 +184,7 @@ def _line(
         "curve": series.key,
         "name": line.label,
         "label": visible(line.label),
-        "hue": line.hue,
+        "colour": line.colour,
         "dash": line.dash,
         "query": series.filter.to_query(**series.parts),
         "points": [

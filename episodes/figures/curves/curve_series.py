@@ -52,15 +52,13 @@ from episodes.figures.scopes import (
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.rendering.run_hues import hue_of_run
+from episodes.models import Run
+from episodes.rendering.line_colours import COLOURS, colour_of_run
 
-HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
-"""Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class
-in `record.css`."""
 DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
-"""Dashes of lines that have the same hue, in order."""
-NEAR = 15
-"""Degrees up to which two hues look alike in lines of one chart."""
+"""Lengths of dashes and gaps in pixels; empty: solid."""
+ALIKE = 4
+"""Lines of a chart, one after another, that have the same dashes."""
 MAX_COMPONENT_LINES = 12
 
 
@@ -69,7 +67,8 @@ class ChartSeries:
     key: str
     """What addresses call the curve, without a comma: the number of its run, else its label."""
     label: str
-    hue: int
+    colour: int
+    """Number of the colour of its line, 0 to 11."""
     filter: EpisodeFilter
     """Filter that finds the episodes of the series."""
     curve: Curve
@@ -84,8 +83,7 @@ class ChartSeries:
     is_zoomed: bool = False
     """Whether a part of the axis is shown."""
     dash: tuple[int, ...] = ()
-    """Lengths of dashes and gaps in pixels, which tell it apart from series of a similar hue; empty
-    if solid."""
+    """Lengths of dashes and gaps in pixels; empty if solid."""
 
     @property
     def coverage(self) -> Coverage | None:
@@ -139,7 +137,7 @@ class ComponentLine:
 
     key: str
     label: str
-    hue: int
+    colour: int
     dash: tuple[int, ...]
     of: ChartSeries
     component: ComponentSeries
@@ -219,8 +217,8 @@ class CurveCharts:
     def components(self) -> list[ComponentLine]:
         """Return the components of all curves, as many as a chart can show.
 
-        Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same
-        dashes in all.
+        Those of a single curve differ as curves do. Otherwise each has the colour of its curve, and
+        the same dashes in all.
         """
         pairs = [
             (line, component)
@@ -230,8 +228,10 @@ class CurveCharts:
         ][:MAX_COMPONENT_LINES]
         if len(self.series) == 1:
             return [
-                ComponentLine(key_of(component.name), component.name, hue, (), line, component)
-                for (line, component), hue in zip(pairs, HUES, strict=False)
+                ComponentLine(
+                    key_of(part.name), part.name, place, _dash(place, len(pairs)), line, part
+                )
+                for place, (line, part) in enumerate(pairs)
             ]
         names = dict.fromkeys(component.name for _, component in pairs)
         dashes = dict(zip(names, cycle(DASHES), strict=False))
@@ -239,7 +239,7 @@ class CurveCharts:
             ComponentLine(
                 f"{line.key}·{key_of(component.name)}",
                 f"{line.label} · {component.name}",
-                line.hue,
+                line.colour,
                 dashes[component.name],
                 line,
                 component,
@@ -321,17 +321,14 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         lines = curves(
             scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
         )
-    hues = [
-        hue_of_run(part.run.pk) if part.run else hue
-        for part, hue in zip(overlay.parts, HUES, strict=False)
-    ]
-    if len(hues) == 1 and rows.run:
-        hues = [hue_of_run(rows.run.pk)]
+    runs = [part.run for part in overlay.parts]
+    if len(runs) == 1 and rows.run:
+        runs = [rows.run]
     series = [
         ChartSeries(
             key=str(part.run.pk) if part.run else key_of(part.label),
             label=part.label,
-            hue=hue,
+            colour=colour,
             filter=without_people(part.filter),
             curve=line,
             environment=environment,
@@ -339,29 +336,31 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             components=component_curves(line) if "components" in query.figures else None,
             tokens=token_curve(line) if "tokens" in query.figures else None,
             is_zoomed=query.zoom != WHOLE,
-            dash=dash,
+            dash=_dash(place, len(runs)),
         )
-        for part, hue, dash, line, environment in zip(
-            overlay.parts, hues, _dashes(hues), lines, _environments(lines, rows), strict=True
+        for place, (part, colour, line, environment) in enumerate(
+            zip(overlay.parts, _colours(runs), lines, _environments(lines, rows), strict=True)
         )
     ]
     people = "" if query.by == "player" else people_left_out(filters, rows)
     return CurveCharts(query, rows, overlay, series, people, splits)
 
 
-def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return dashes for lines with these hues: other ones for each line of a similar hue, as long
-    as there are any."""
-    dashes = list[tuple[int, ...]]()
-    for place, hue in enumerate(hues):
-        near = [
-            dash
-            for dash, other in zip(dashes, hues, strict=False)
-            if abs((hue - other + 180) % 360 - 180) <= NEAR
-        ]
-        free = [dash for dash in DASHES if dash not in near]
-        dashes.append(free[0] if free else DASHES[place % len(DASHES)])
-    return dashes
+def _colours(runs: Sequence[Run | None]) -> list[int]:
+    """Return the colour of each curve: that of its run unless an earlier curve has it, and another
+    as long as there are any."""
+    colours = list[int]()
+    for place, run in enumerate(runs):
+        own = colour_of_run(run.pk) if run else place % COLOURS
+        near = [(own + turn) % COLOURS for turn in range(COLOURS)]
+        colours.append(next((colour for colour in near if colour not in colours), own))
+    return colours
+
+
+def _dash(place: int, count: int) -> tuple[int, ...]:
+    """Return the dashes of a line among `count`: neighbours have the same, so that few charts have
+    dashes, and lines of the same colour have others."""
+    return DASHES[place // (ALIKE if count <= COLOURS else COLOURS) % len(DASHES)]
 
 
 def _of_splits(

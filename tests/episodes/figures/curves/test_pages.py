@@ -7,7 +7,6 @@ import io
 import json
 import re
 from html import unescape
-from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
@@ -351,10 +350,10 @@ def test_components_of_several_runs_have_the_colours_of_their_runs(client: Clien
     for run in runs:
         end_with_components(run, {f"part {number}": 0.1 for number in range(8)})
     found = chart(client, f"y=components&runs={runs[0].pk},{runs[1].pk}")["series"]
-    hues = [one["hue"] for one in chart(client, f"runs={runs[0].pk},{runs[1].pk}")["series"]]
-    assert [(one["name"], one["hue"]) for one in found[6:10]] == [
-        *(("one · part 6", hues[0]), ("one · part 7", hues[0])),
-        *(("two · part 0", hues[1]), ("two · part 1", hues[1])),
+    colours = [one["colour"] for one in chart(client, f"runs={runs[0].pk},{runs[1].pk}")["series"]]
+    assert [(one["name"], one["colour"]) for one in found[6:10]] == [
+        *(("one · part 6", colours[0]), ("one · part 7", colours[0])),
+        *(("two · part 0", colours[1]), ("two · part 1", colours[1])),
     ]
     assert found[1]["dash"] == found[9]["dash"] != found[0]["dash"]
     page = client.get(f"{CURVES}?y=components&runs={runs[0].pk},{runs[1].pk}").content.decode()
@@ -534,17 +533,18 @@ def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> 
 
 
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
+    task = make_task()
     runs = [make_run(f"run {number}") for number in range(12)]
     for run in runs:
-        episode = end_episode(run=run, run_step=1, model=run.name)
-    hues = {one["name"]: one["hue"] for one in chart(client, "by=run")["series"]}
-    assert len(set(hues.values())) == 12
+        episode = end_episode(run=run, run_step=1, model=run.name, task=task)
+    colours = {one["name"]: one["colour"] for one in chart(client, "by=run")["series"]}
+    assert len(set(colours.values())) == 12
     count_statistics()
     first, last = runs[0], runs[-1]
-    assert chart(client, f"run={first.name}")["series"][0]["hue"] == hues[first.name]
-    assert [one["hue"] for one in chart(client, f"runs={last.pk},{first.pk}")["series"]] == [
-        hues[last.name],
-        hues[first.name],
+    assert chart(client, f"run={first.name}")["series"][0]["colour"] == colours[first.name]
+    assert [one["colour"] for one in chart(client, f"runs={last.pk},{first.pk}")["series"]] == [
+        colours[last.name],
+        colours[first.name],
     ]
     of_run = (
         f"/runs/{last.pk}/",
@@ -558,28 +558,20 @@ def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
         "/episodes/",
     )
     for address in (*of_run, *listed, f"/episodes/{episode.pk}/"):
-        assert f'class="swatch hue-{hues[last.name]}"' in client.get(address).content.decode(), (
-            address
-        )
+        assert (
+            f'class="swatch line-{colours[last.name]}"' in client.get(address).content.decode()
+        ), address
 
 
-def test_runs_of_the_same_colour_have_other_dashes(client: Client) -> None:
-    for pk in (1001, 1145):
+def test_curves_of_a_chart_have_colours_of_their_own_and_later_ones_are_dashed(
+    client: Client,
+) -> None:
+    for pk in range(12, 145, 12):  # whose own colours are the same
         end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
-    first, second = chart(client, "runs=1001,1145")["series"]
-    assert first["hue"] == second["hue"] and not first["dash"] and second["dash"]
-
-
-def test_runs_of_similar_colours_have_other_dashes(client: Client) -> None:
-    for pk in range(1, 13):
-        end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
-    lines = [(one["hue"], tuple(one["dash"])) for one in chart(client, "by=run")["series"]]
-    alike = [
-        (one, other)
-        for one, other in combinations(lines, 2)
-        if (one[0] - other[0]) % 360 in (0, 15, 345)
-    ]
-    assert alike and all(one[1] != other[1] for one, other in alike)
+    lines = chart(client, "by=run")["series"]
+    assert [line["colour"] for line in lines] == list(range(12))
+    assert [bool(line["dash"]) for line in lines] == [False] * 4 + [True] * 8
+    assert lines[4]["dash"] != lines[8]["dash"]
 
 
 def test_chosen_runs_stay_when_a_filter_changes(client: Client) -> None:
