@@ -24,6 +24,7 @@ from episodes.dashboard.view_parameters import definitions_context, return_in
 from episodes.figures.comparison.comparison_query import RunComparisonQuery
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.measures import MEASURES
+from episodes.figures.comparison.run_settings import settings_of
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
@@ -105,6 +106,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request.user)
     query = RunComparisonQuery.parse(request.GET.dict(), viewer)
     pairing, drawing = query.pairing(MAX_TASKS), curve_charts(query.curves, MIN_BLOCKS)
+    settings = settings_of(query.runs)
     measures = {line.measure for line in pairing.measures}
     lines = task_lines([pair.task for pair in pairing.tasks], viewer)
     of_part = query_string(**in_split(query.split), revision=query.revision.name)
@@ -116,6 +118,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "picker_address": reverse("compare"),
         "comparison": query,
         "pairing": pairing,
+        "different": [setting for setting in settings if setting.is_different],
+        "equal": [setting for setting in settings if not setting.is_different],
         "conclusions": conclusions_of(pairing),
         "measures": [measure for measure in MEASURES if measure in measures],
         "has_mixed_conventions": pairing.definition.convention is None,

@@ -342,7 +342,8 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             zip(overlay.parts, _colours(runs), lines, _environments(lines, rows), strict=True)
         )
     ]
-    people = "" if query.by == "player" else people_left_out(filters, rows)
+    # runs have those of their own people
+    people = "" if query.by == "player" or query.runs else people_left_out(filters, rows)
     return CurveCharts(query, rows, overlay, series, people, splits)
 
 

@@ -251,3 +251,27 @@ def test_a_difference_without_evidence_is_called_none(client: Client) -> None:
     first, second = played()
     page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
     assert "No clear difference in success: first 50%, second 50%." in page
+
+
+def test_settings_that_differ_are_shown_and_others_are_folded(client: Client) -> None:
+    runs = [make_run("first"), make_run("second")]
+    configs = (
+        '{"lr": 1e-5, "seed": 1, "optimizer": {"name": "adam"}, "debug": true}',
+        '{"lr": 2e-5, "seed": 1.0, "optimizer": {"name": "adam"}}',
+    )
+    for run, config, commit in zip(runs, configs, ("a" * 40, "b" * 40), strict=True):
+        Run.objects.filter(pk=run.pk).update(config=config, git_commit=commit)
+    context = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").context
+    assert [tuple(setting) for setting in context["different"]] == [
+        ("commit", ["a" * 40, "b" * 40]),
+        ("lr", ["1e-05", "2e-05"]),
+        ("debug", ["true", None]),
+    ]
+    assert [setting.name for setting in context["equal"]] == ["seed", "optimizer.name"]
+
+
+def test_people_who_played_without_a_run_are_not_mentioned(client: Client) -> None:
+    first, second = played()
+    end_episode(player="human")
+    page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
+    assert "of people left out" not in page
