@@ -31,11 +31,11 @@ def make_task(spec: dict[str, Any] | None = None, environment: Environment | Non
     )
 
 
-def make_statistics(task: Task, attempts: int, successes: int) -> TaskStatistics:
+def make_statistics(task: Task, attempts: int, successes: int, failures: int = 0) -> TaskStatistics:
     """Return statistics over all attempts, with returns 0 and 1, as the recorder writes them by
     default thresholds."""
     Task.objects.filter(pk=task.pk).update(is_unseen=False)
-    rate = successes / attempts
+    rate = successes / attempts if attempts else 0.0
     return TaskStatistics.objects.create(
         **{
             "task": task,
@@ -45,7 +45,8 @@ def make_statistics(task: Task, attempts: int, successes: int) -> TaskStatistics
             "scored": attempts,
         },
         **{"successes": successes, "return_total": float(successes), "rate": rate},
-        bucket=bucket_of(attempts, rate, Thresholds()),
+        env_error=failures,
+        bucket=bucket_of(attempts, failures, rate, Thresholds()),
     )
 
 

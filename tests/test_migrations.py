@@ -15,8 +15,10 @@ from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from environments.models import Environment, Task, TaskStatistics
 from tests import programs
 from tests.server import LiveServer
+from tests.stored import make_statistics, make_task
 
 OURS = [
     name
@@ -62,6 +64,22 @@ def test_a_database_without_the_last_of_the_replaced_migrations_is_upgraded() ->
     earlier = applied()
     call_command("migrate", verbosity=0)
     assert earlier < every == applied()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tasks_at_which_the_environment_fails_are_no_longer_unseen() -> None:
+    """As the version before would have recorded them."""
+    tasks = [make_task() for _ in range(3)]
+    for task, attempts, failures in zip(tasks, (0, 5, 0), (2, 6, 0), strict=True):
+        make_statistics(task, attempts, 0, failures)
+    TaskStatistics.objects.update(bucket="unseen")
+    Task.objects.update(is_unseen=True)
+    call_command("migrate", "environments", "0027", verbosity=0)
+    call_command("migrate", verbosity=0)
+    buckets = TaskStatistics.objects.order_by("task").values_list("bucket", flat=True)
+    assert list(buckets) == ["failing", "failing", "unseen"]
+    assert list(Task.objects.filter(is_unseen=True)) == tasks[2:]
+    assert Environment.objects.get().bucketed == ""
 
 
 def applied() -> set[tuple[str, str]]:

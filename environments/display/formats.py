@@ -27,11 +27,12 @@ NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""
 NONE = format_html('<span class="none">{}</span>', NOTHING)
 """The mark NOTHING as HTML."""
-BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
+BUCKETS = {"failing": "✕", "unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
 """Mark of each bucket. Its shape differs, not only its colour."""
 
 _BUCKET_WORDS = {
-    "unseen": "no attempt yet",
+    "failing": "the environment failed in all rollouts, or in at least as many as count",
+    "unseen": "no attempt that counts yet",
     "hopeless": "enough attempts, almost no success: no signal to learn from",
     "learnable": "neither hopeless nor saturated, or too few attempts to say so",
     "saturated": "enough attempts, almost all succeed: nothing left to learn",

@@ -256,8 +256,8 @@ class Task(models.Model):
     )
     is_unseen = models.BooleanField(
         db_default=True,
-        help_text="No attempt was counted; may still say so of one that has statistics, never the "
-        "other way round",
+        help_text="No attempt was counted and no failure of the environment; may still say so of "
+        "one that has statistics, never the other way round",
     )
     replaced_by = models.ForeignKey(
         "self",

@@ -144,6 +144,15 @@ class Coverage:
     def counted(self) -> int:
         return self.own + sum(self.zero.values())
 
+    @property
+    def failures(self) -> int:
+        """Rollouts that ended by a failure of the environment, failed setups included."""
+        return sum(
+            kinds.get(kind, 0)
+            for kinds in (self.zero, self.out)
+            for kind in ("env_error", "setup_failed")
+        )
+
     def without(self, other: Coverage) -> Coverage:
         """Return the coverage of these rollouts except the `other` ones. No number falls below
         0."""

@@ -3,6 +3,8 @@
 The caller passes the thresholds. Nothing here reads the database: queries are returned as
 conditions.
 
+*failing*     the environment failed at it: no attempt counts, or it failed often enough and at least
+              as often as attempts count
 *unseen*      no attempt yet
 *hopeless*    enough attempts, success rate at or below a threshold: no signal to learn from
 *saturated*   enough attempts, success rate at or above a threshold: nothing left to learn
@@ -15,11 +17,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from environments.models import TaskStatistics
 
-Bucket = Literal["unseen", "hopeless", "learnable", "saturated"]
+Bucket = Literal["failing", "unseen", "hopeless", "learnable", "saturated"]
 BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
 
 Z_95 = 1.959963984540054
@@ -33,7 +35,8 @@ class Thresholds:
     saturated: float = 1.0
     """A task is saturated at this success rate or above, 0 to 1; greater than `hopeless`."""
     attempts: int = 4
-    """Attempts that a task needs to be called hopeless or saturated, 1 or more."""
+    """Attempts that a task needs to be called hopeless or saturated, and failures of the environment
+    that one with attempts needs to be called failing, 1 or more."""
 
     def __str__(self) -> str:
         """Return the text that `Environment.bucketed` stores."""
@@ -45,9 +48,12 @@ class Interval(NamedTuple):
     high: float
 
 
-def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
-    """Return the bucket of a task. `rate`: successes divided by attempts, 0 to 1; ignored without
+def bucket_of(attempts: int, failures: int, rate: float, thresholds: Thresholds) -> Bucket:
+    """Return the bucket of a task. `failures`: rollouts that ended by a failure of the environment,
+    failed setups included; `rate`: successes divided by attempts, 0 to 1, ignored without
     attempts."""
+    if failures and (not attempts or failures >= max(attempts, thresholds.attempts)):
+        return "failing"
     if not attempts:
         return "unseen"
     if attempts >= thresholds.attempts:
@@ -58,10 +64,12 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
     return "learnable"
 
 
-def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
-    """Return `bucket_of` as an SQL expression of two others."""
+def bucket_sql(attempts: str, failures: str, rate: str, thresholds: Thresholds) -> str:
+    """Return `bucket_of` as an SQL expression of three others."""
     return (
-        f"CASE WHEN {attempts} = 0 THEN 'unseen'"
+        f"CASE WHEN {failures} > 0 AND ({attempts} = 0 OR {failures} >= {attempts}"
+        f" AND {failures} >= {thresholds.attempts}) THEN 'failing'"
+        f" WHEN {attempts} = 0 THEN 'unseen'"
         f" WHEN {attempts} < {thresholds.attempts} THEN 'learnable'"
         f" WHEN {rate} <= {thresholds.hopeless!r} THEN 'hopeless'"
         f" WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
@@ -88,9 +96,14 @@ def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """Return the condition on TaskStatistics for the rows over all attempts of the bucket's tasks.
 
     It holds for no row if the bucket is "unseen", because unseen tasks have no row, or none with
-    attempts.
+    attempts or failures.
     """
-    overall = Q(by="all", attempts__gt=0)
+    is_failing = Q(env_error__gt=0) & (
+        Q(attempts=0) | Q(env_error__gte=F("attempts")) & Q(env_error__gte=thresholds.attempts)
+    )
+    if bucket == "failing":
+        return Q(by="all") & is_failing
+    overall = Q(by="all", attempts__gt=0) & ~is_failing
     has_enough = Q(attempts__gte=thresholds.attempts)
     is_hopeless, is_saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
     if bucket == "hopeless":
@@ -111,5 +124,6 @@ def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))
     if bucket == "unseen":
-        return ~Q(Exists(overall.filter(by="all", attempts__gt=0)))
+        has_result = Q(attempts__gt=0) | Q(env_error__gt=0)
+        return ~Q(Exists(overall.filter(has_result, by="all")))
     return Q(Exists(overall.filter(statistics_in(bucket, thresholds))))

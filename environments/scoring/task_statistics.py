@@ -85,7 +85,7 @@ def result_of(
         mean=row.return_mean,
         low=row.return_low,
         high=row.return_high,
-        bucket=bucket_of(row.attempts, row.rate, thresholds),
+        bucket=bucket_of(row.attempts, row.env_error, row.rate, thresholds),
     )
 
 

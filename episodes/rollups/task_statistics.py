@@ -71,6 +71,7 @@ _IS_KIND = [
     "kind = 'interrupted'",
     "kind IN ('env_error', 'setup_failed')",
 ]
+_FAILURE = f"CASE WHEN {_IS_KIND[-1]} THEN 1 ELSE 0 END"
 _KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
 _EACH = f"""
     SELECT task_id, environment_id, "by", "key",
@@ -104,7 +105,8 @@ _RATE = (
 )
 _COUNTED = """
     EXISTS (SELECT 1 FROM environments_taskstatistics AS s
-        WHERE s.task_id = environments_task.id AND s."by" = 'all' AND s.attempts > 0)
+        WHERE s.task_id = environments_task.id AND s."by" = 'all'
+            AND (s.attempts > 0 OR s.env_error > 0))
 """
 # usually there is nothing to write: two lookups by key
 _SQLITE_SEEN = f"""
@@ -172,7 +174,7 @@ def recorded_sql(condition: str, *, has_buckets: bool = False) -> str:
     )
     bucket = "''"
     if has_buckets:
-        bucket = bucket_sql("SUM(counts)", _TOGETHER_RATE, conf.thresholds())
+        bucket = _bucket_together(conf.thresholds())
     return _TOGETHER.format(rollouts=rollouts, bucket=bucket)
 
 
@@ -182,14 +184,16 @@ def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
     source = f"{row_source} JOIN episodes_episode AS e ON e.id = g.id"
     rollouts = _rollouts("g.kind", "g", source, running, "g.is_numberless", is_sqlite=is_sqlite)
-    rows, count, rate = (
-        (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
-    )
-    return _adding(
-        rows.format(rollouts=rollouts, bucket=bucket_sql(count, rate, thresholds)),
-        thresholds,
-        is_sqlite=is_sqlite,
-    )
+    if is_sqlite:
+        bucket = bucket_sql("counts", _FAILURE, "success", thresholds)
+        rows = _EACH.format(rollouts=rollouts, bucket=bucket)
+    else:
+        rows = _TOGETHER.format(rollouts=rollouts, bucket=_bucket_together(thresholds))
+    return _adding(rows, thresholds, is_sqlite=is_sqlite)
+
+
+def _bucket_together(thresholds: Thresholds) -> str:
+    return bucket_sql("SUM(counts)", f"SUM({_FAILURE})", _TOGETHER_RATE, thresholds)
 
 
 def _rollouts(
@@ -216,7 +220,10 @@ def _adding(rows: str, thresholds: Thresholds, *, is_sqlite: bool) -> str:
         columns=", ".join(f'"{name}"' for name in COLUMNS),
         rows=rows,
         rate=_RATE,
-        bucket=bucket_sql("s.attempts + excluded.attempts", _RATE, thresholds),
+        bucket=bucket_sql(
+            *("s.attempts + excluded.attempts", "s.env_error + excluded.env_error", _RATE),
+            thresholds,
+        ),
         least="MIN" if is_sqlite else "LEAST",
         greatest="MAX" if is_sqlite else "GREATEST",
     )

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
 from environments.models import Environment, Task, TaskStatistics
@@ -73,13 +73,12 @@ def misfiled() -> list[str]:
     found = [
         row.task.spec
         for row in overall
-        if row.bucket != bucket_of(row.attempts, row.rate, thresholds)
+        if row.bucket != bucket_of(row.attempts, row.env_error, row.rate, thresholds)
     ]
+    results = overall.filter(Q(attempts__gt=0) | Q(env_error__gt=0), task=OuterRef("pk"))
     return [
         *found,
-        *Task.objects.exclude(
-            is_unseen=~Exists(overall.filter(task=OuterRef("pk"), attempts__gt=0))
-        ).values_list("spec", flat=True),
+        *Task.objects.exclude(is_unseen=~Exists(results)).values_list("spec", flat=True),
     ]
 
 

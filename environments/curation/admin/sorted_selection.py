@@ -100,10 +100,13 @@ def _groups(
         return [[selection]]
     names = ("saturated", "learnable", "hopeless")[:: 1 if is_descending else -1]
     buckets = [replace(selection, bucket=name) for name in names]
-    unseen = [replace(selection, bucket="unseen")]
+    unseen, failing = (replace(selection, bucket=name) for name in ("unseen", "failing"))
     if column in ("attempts", "return"):
-        return [buckets, unseen]
-    return [*([part] for part in buckets), unseen]
+        return [[*buckets, failing], [unseen]]
+    groups = [[part] for part in buckets]
+    # by success they have no place of their own, as few of their rollouts say anything
+    at = 0 if column == "bucket" and not is_descending else len(groups)
+    return [*groups[:at], [failing], *groups[at:], [unseen]]
 
 
 _FIGURES: dict[str, Any] = {

@@ -197,12 +197,12 @@ def _rows(batch: SelectionBatch, split_id: int | None) -> list[TaskListRow]:
         if (task := by_id.get(pk)) is None:
             continue
         row = overall.get(pk)
-        attempts, rate = (row.attempts, row.rate) if row else (0, 0.0)
+        counts = (row.attempts, row.env_error, row.rate) if row else (0, 0, 0.0)
         rows.append(
             TaskListRow(
                 task,
                 summary=task_line(task.environment, task.head),
-                bucket=bucket_of(attempts, rate, thresholds),
+                bucket=bucket_of(*counts, thresholds),
                 statistics=row,
                 at=str(WalkCursor(key, batch.order)),
                 index=index,
@@ -281,7 +281,7 @@ _COLUMNS = {
 
 def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHead]:
     """Return the heads of the columns. A click on a figure sorts the greatest first, then the
-    reverse, then leaves it at the list's own order; buckets from hopeless on."""
+    reverse, then leaves it at the list's own order; buckets from failing on."""
     columns = list[TaskListHead]()
     for name, (label, style, title) in _COLUMNS.items():
         if (name == "index" and selection.split is None) or (

@@ -83,7 +83,7 @@ def _bucket(scope: DoctorScope, bucket: str, words: str, threshold: float) -> Do
     limits, tasks = conf.thresholds(), tasks_of(scope)
     if finding := _too_few_tasks(scope, tasks):
         return finding
-    inside = [task for task in tasks if bucket_of(task.attempts, task.rate, limits) == bucket]
+    inside = [task for task in tasks if bucket_of(task.attempts, 0, task.rate, limits) == bucket]
     inside.sort(key=lambda task: (-task.attempts, task.task))
     share = len(inside) / len(tasks)
     sentence = (

@@ -22,6 +22,7 @@ from episodes.dashboard.view_parameters import definition_context
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.players import at_task
 from episodes.figures.scopes import scope_of
+from episodes.figures.tasks.failures import clusters_of
 from episodes.figures.tasks.task_figures import TaskQuery
 from episodes.transcript.cards import message_cards
 from episodes.visibility import TaskGuard, content_of
@@ -43,6 +44,9 @@ def task_page(request: HttpRequest, pk: int) -> HttpResponse:
         **content_of(parts.fields(task.spec), task.environment.name, guard),
         "facts": task_facts_of(task, statistics),
         "counted": counted,
+        "clusters": clusters_of(query.all_episodes())
+        if statistics.overall.coverage.failures
+        else [],
         "history": history if guard.reads_all else history.without_contents,
         "reads_all": guard.reads_all,
         "flags": flags_of(task).open,

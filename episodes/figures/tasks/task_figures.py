@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from django.db.models import QuerySet
+
 from environments import conf
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import definition_in, given, whole
@@ -67,12 +69,15 @@ class TaskQuery:
             return statistics_at(self.task, self.definition, conf.thresholds(), self.revision.ids)
         return statistics_of(self.task, conf.thresholds()), None
 
-    def episodes(self) -> TaskEpisodes:
+    def all_episodes(self) -> QuerySet[Episode]:
+        """Return the episodes that the viewer sees, of all pages."""
         rows = Episode.objects.seen_by(self.viewer).filter(task=self.task)
+        return rows.filter(revision__in=self.revision.ids) if self.revision.ids else rows
+
+    def episodes(self) -> TaskEpisodes:
+        rows = self.all_episodes()
         if self.before is not None:
             rows = rows.filter(pk__lt=self.before)
-        if self.revision.ids:
-            rows = rows.filter(revision__in=self.revision.ids)
         rows = rows.select_related("environment", "split", "run", "play").order_by("-pk")
         page = list(rows[: EPISODES_PER_PAGE + 1])
         episodes, has_more = page[:EPISODES_PER_PAGE], len(page) > EPISODES_PER_PAGE
@@ -107,11 +112,12 @@ def statistics_at(
         returns = returns_counted(endings, definition.convention)
         figures, sketch = figures_from(endings, definition), returns_sketch(returns)
         rate = figures["successes"] / len(returns) if returns else 0.0
+        failures = sum(kind in ("env_error", "setup_failed") for kind, _ in endings)
         return TaskResult(
             key=key,
             low=sketch[0][0] if sketch else None,
             high=sketch[-1][0] if sketch else None,
-            bucket=bucket_of(len(returns), rate, thresholds),
+            bucket=bucket_of(len(returns), failures, rate, thresholds),
             **figures,
         )
 

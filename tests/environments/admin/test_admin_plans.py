@@ -140,7 +140,10 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
     split and all."""
     filters = [
         *(f"state={state}" for state in STATE_CHOICES if state != SERVED),
-        *(f"bucket={bucket}" for bucket in ("unseen", "hopeless", "learnable", "saturated")),
+        *(
+            f"bucket={bucket}"
+            for bucket in ("failing", "unseen", "hopeless", "learnable", "saturated")
+        ),
         *("source=code", "source=dropped"),
         *("flags=open&state=any", "tag=canarytag", "tag=canarytag&state=any", "search=canaryspec"),
         *("search=cccccccc", "tag=canarytag&bucket=learnable&state=any", "search=n%3A3"),

@@ -144,14 +144,22 @@ def test_it_chooses_what_the_code_dropped(environment: bool) -> None:
 @pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize(
     ("bucket", "expected"),
-    [("unseen", [0]), ("hopeless", [1]), ("learnable", [5, 3, 2]), ("saturated", [4])],
+    [
+        ("failing", [7, 6]),
+        ("unseen", [0]),
+        ("hopeless", [1]),
+        ("learnable", [5, 3, 2]),
+        ("saturated", [4]),
+    ],
 )
 def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) -> None:
-    tasks = make_tasks(6)
+    tasks = make_tasks(8)
     for task, (attempts, rate) in zip(
-        tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True
+        tasks[1:6], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True
     ):
         attempted(task, attempts, rate)
+    make_statistics(Task.objects.get(pk=tasks[6]), 0, 0, failures=1)
+    make_statistics(Task.objects.get(pk=tasks[7]), 5, 5, failures=5)
     found = chosen(select(make_environment().pk if within else None, bucket=bucket))
     assert found == [tasks[n] for n in expected]
 
@@ -168,13 +176,14 @@ def test_it_lists_a_bucket_newest_first_whatever_the_environment() -> None:
 
 
 def test_a_bucket_holds_what_is_true_even_before_a_recount() -> None:
-    hopeless, learnable, *_ = make_tasks(3)
+    hopeless, learnable, failing = make_tasks(3)
     attempted(hopeless, 4, 0.0)
     attempted(learnable, 8, 0.5)
     TaskStatistics.objects.update(bucket="hopeless")
+    make_statistics(Task.objects.get(pk=failing), 0, 0, failures=1)
     Task.objects.update(is_unseen=True)
     assert chosen(select(bucket="hopeless")) == [hopeless]
-    assert learnable not in chosen(select(bucket="unseen"))
+    assert not {learnable, failing} & {*chosen(select(bucket="unseen"))}
 
 
 def test_it_steps_over_a_long_stretch_without_a_match(
@@ -310,7 +319,7 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
             "allowed are served, quarantined, superseded, removed, pasted, active, any",
         ),
         ("source", "?", "allowed are code, import, edit, played, dropped"),
-        ("bucket", "full", "allowed are unseen, hopeless, learnable, saturated"),
+        ("bucket", "full", "allowed are failing, unseen, hopeless, learnable, saturated"),
         ("flags", "closed", "allowed are open"),
     ],
 )

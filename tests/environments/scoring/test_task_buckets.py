@@ -23,33 +23,39 @@ STRICT = Thresholds(hopeless=0.0, saturated=1.0, attempts=4)
 WIDE = Thresholds(hopeless=0.1, saturated=0.9, attempts=1)
 
 SEEN = [
-    (attempts, successes)
+    (attempts, failures, successes)
     for attempts in (1, 3, 4, 10, 100)
+    for failures in (0, 3, 4, 10)
     for successes in {0, 1, attempts - 1, attempts}
 ]
-"""Attempts and successes of each task."""
+"""Attempts, failures and successes of each task."""
 
 
 @each(
-    ("attempts", "rate", "thresholds", "bucket"),
+    ("attempts", "failures", "rate", "thresholds", "bucket"),
     [
-        (0, 0.0, STRICT, "unseen"),
-        (3, 0.0, STRICT, "learnable"),
-        (3, 1.0, STRICT, "learnable"),
-        (4, 0.0, STRICT, "hopeless"),
-        (4, 1.0, STRICT, "saturated"),
-        (1000, 0.001, STRICT, "learnable"),
-        (1000, 0.999, STRICT, "learnable"),
-        (10, 0.1, WIDE, "hopeless"),
-        (10, 0.2, WIDE, "learnable"),
-        (10, 0.9, WIDE, "saturated"),
-        (1, 0.0, WIDE, "hopeless"),
+        (0, 0, 0.0, STRICT, "unseen"),
+        (0, 1, 0.0, STRICT, "failing"),
+        (3, 3, 1.0, STRICT, "learnable"),
+        (4, 4, 1.0, STRICT, "failing"),
+        (5, 4, 1.0, STRICT, "saturated"),
+        (1, 2, 0.0, WIDE, "failing"),
+        (3, 0, 0.0, STRICT, "learnable"),
+        (3, 0, 1.0, STRICT, "learnable"),
+        (4, 0, 0.0, STRICT, "hopeless"),
+        (4, 0, 1.0, STRICT, "saturated"),
+        (1000, 0, 0.001, STRICT, "learnable"),
+        (1000, 0, 0.999, STRICT, "learnable"),
+        (10, 0, 0.1, WIDE, "hopeless"),
+        (10, 0, 0.2, WIDE, "learnable"),
+        (10, 0, 0.9, WIDE, "saturated"),
+        (1, 0, 0.0, WIDE, "hopeless"),
     ],
 )
 def test_it_names_the_bucket(
-    attempts: int, rate: float, thresholds: Thresholds, bucket: Bucket
+    attempts: int, failures: int, rate: float, thresholds: Thresholds, bucket: Bucket
 ) -> None:
-    assert bucket_of(attempts, rate, thresholds) == bucket
+    assert bucket_of(attempts, failures, rate, thresholds) == bucket
 
 
 def test_the_default_thresholds_are_those_of_the_settings() -> None:
@@ -76,36 +82,33 @@ def test_the_interval_reaches_both_ends_exactly() -> None:
 
 
 @pytest.fixture
-def tasks(db: None) -> dict[int, tuple[int, float]]:
-    """Return the id of each task -> its attempts and success rate."""
+def tasks(db: None) -> dict[int, tuple[int, int, float]]:
+    """Return the id of each task -> its attempts, failures and success rate."""
     math = Environment.objects.create(name="math")
-    rates: dict[int, tuple[int, float]] = {}
-    for number, (attempts, successes) in enumerate([(0, 0), (0, 0), *SEEN]):
+    rates: dict[int, tuple[int, int, float]] = {}
+    counts = [(0, 0, 0), (0, 0, 0), (0, 1, 0), *SEEN]
+    for number, (attempts, failures, successes) in enumerate(counts):
         task = Task.objects.create(environment=math, content_hash=str(number), spec=str(number))
-        rates[task.pk] = attempts, successes / (attempts or 1)
+        rates[task.pk] = attempts, failures, successes / (attempts or 1)
         values = {
             "attempts": attempts,
             "scored": attempts,
             "successes": successes,
             "return_total": 0.0,
+            "env_error": failures,
+            "rate": rates[task.pk][2],
         }
-        for by, key in [("all", ""), ("run", "r1")] if attempts else []:
-            TaskStatistics.objects.create(
-                task=task, environment=math, by=by, key=key, rate=rates[task.pk][1], **values
-            )
+        for by, key in [("all", ""), ("run", "r1")] if attempts or failures else []:
+            TaskStatistics.objects.create(task=task, environment=math, by=by, key=key, **values)
     return rates
 
 
 @each("thresholds", [STRICT, WIDE])
 @each("bucket", BUCKETS)
 def test_the_database_agrees(
-    tasks: dict[int, tuple[int, float]], bucket: Bucket, thresholds: Thresholds
+    tasks: dict[int, tuple[int, int, float]], bucket: Bucket, thresholds: Thresholds
 ) -> None:
-    expected = {
-        task
-        for task, (attempts, rate) in tasks.items()
-        if bucket_of(attempts, rate, thresholds) == bucket
-    }
+    expected = {task for task, counts in tasks.items() if bucket_of(*counts, thresholds) == bucket}
     assert expected
     assert (
         set(Task.objects.filter(tasks_in(bucket, thresholds)).values_list("pk", flat=True))
@@ -119,8 +122,9 @@ def test_the_database_agrees(
 
 @pytest.mark.parametrize("thresholds", [STRICT, WIDE])
 def test_the_statement_that_counts_agrees(
-    tasks: dict[int, tuple[int, float]], thresholds: Thresholds
+    tasks: dict[int, tuple[int, int, float]], thresholds: Thresholds
 ) -> None:
-    rates = RawSQL(bucket_sql("attempts", "rate", thresholds), ())
-    for attempts, rate, bucket in TaskStatistics.objects.values_list("attempts", "rate", rates):
-        assert bucket == bucket_of(attempts, rate, thresholds)
+    buckets = RawSQL(bucket_sql("attempts", "env_error", "rate", thresholds), ())
+    rows = TaskStatistics.objects.values_list("attempts", "env_error", "rate", buckets)
+    for attempts, failures, rate, bucket in rows:
+        assert bucket == bucket_of(attempts, failures, rate, thresholds)

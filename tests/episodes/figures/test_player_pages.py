@@ -42,7 +42,7 @@ def test_an_environment_shows_them_by_the_definition_requested(client: Client) -
 def test_it_says_so_if_no_person_has_played(client: Client, page: str) -> None:
     task = make_task(environment=make_environment("math"))
     end_episode(task=task)
-    assert "Nobody has finished an attempt yet" in section(
+    assert "No person has an attempt that counts yet" in section(
         client.get(page.format(task.pk)).content.decode()
     )
 

@@ -87,7 +87,7 @@ def test_attempts_move_a_task_from_bucket_to_bucket() -> None:
 
 
 def test_a_task_is_unseen_until_it_is_attempted() -> None:
-    record(attempt(1, cause="expired", steps=0), attempt(2, cause="env_error"))
+    record(attempt(1, cause="expired", steps=0), attempt(2, cause="interrupted"))
     assert Task.objects.get().is_unseen
     record(attempt(3))
     assert not Task.objects.get().is_unseen
@@ -139,15 +139,31 @@ def test_it_counts_by_the_convention_in_force(convention: str, expected: tuple[A
     assert stored() == recounted()
 
 
-def test_a_task_whose_rollouts_are_left_out_stays_unseen() -> None:
-    record(attempt(cause="env_error"))
-    assert (stored()[ALL], Task.objects.get().is_unseen) == (
-        (0, 0, 0, 0.0, None, None, 0.0, {"env_error": 1}),
-        True,
-    )
+@pytest.mark.parametrize(
+    ("cause", "bucket"),
+    [("env_error", "failing"), ("setup_failed", "failing"), ("interrupted", "unseen")],
+)
+def test_a_task_with_nothing_but_failures_of_the_environment_is_failing(
+    cause: str, bucket: str
+) -> None:
+    record(attempt(cause=cause))
+    kind = {"interrupted": "interrupted"}.get(cause, "env_error")
+    assert stored()[ALL] == (0, 0, 0, 0.0, None, None, 0.0, {kind: 1})
+    assert TaskStatistics.objects.get(by="all").bucket == bucket
+    assert Task.objects.get().is_unseen == (bucket == "unseen")
     assert misfiled() == []
     record(attempt(2, returned=1.0))
-    assert stored()[ALL] == (1, 1, 1, 1.0, 1.0, 1.0, 1.0, {"env_error": 1})
+    assert stored()[ALL] == (1, 1, 1, 1.0, 1.0, 1.0, 1.0, {kind: 1})
+    assert TaskStatistics.objects.get(by="all").bucket == "learnable"
+
+
+def test_a_task_that_fails_at_least_as_often_as_it_is_attempted_is_failing() -> None:
+    buckets = []
+    for number, cause in enumerate(["finished"] * 4 + ["env_error"] * 4 + ["finished"], start=1):
+        record(attempt(number, returned=1.0, cause=cause))
+        assert misfiled() == []
+        buckets.append(TaskStatistics.objects.get(by="all").bucket)
+    assert buckets == ["learnable"] * 3 + ["saturated"] * 4 + ["failing", "saturated"]
 
 
 def test_a_running_episode_is_no_attempt() -> None:

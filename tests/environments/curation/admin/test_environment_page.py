@@ -164,7 +164,7 @@ def test_it_runs_as_few_queries_for_many_splits_as_for_few(
         split = make_split(make_task(), make_task(), name=f"s{n}")
     # operator, row, splits, the size, 25 for seven counts, the attempted tasks, secrets, members
     # and all whom the form offers
-    with django_assert_num_queries(35):
+    with django_assert_num_queries(39):
         page_of(client, split.environment)
 
 

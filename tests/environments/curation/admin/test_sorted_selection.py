@@ -36,17 +36,18 @@ def attempted(task: int, attempts: int, successes: int) -> None:
 @pytest.mark.parametrize(
     ("sort", "order"),
     [
-        ("-attempts", (2, 1, 0, 4, 3)),
-        ("attempts", (0, 1, 2, 4, 3)),
-        ("-success", (1, 0, 2, 4, 3)),
-        ("return", (2, 0, 1, 4, 3)),
-        ("bucket", (2, 0, 1, 4, 3)),
-        ("-bucket", (1, 0, 2, 4, 3)),
+        ("-attempts", (2, 1, 0, 5, 4, 3)),
+        ("attempts", (0, 1, 2, 5, 4, 3)),
+        ("-success", (1, 0, 2, 5, 4, 3)),
+        ("return", (2, 0, 1, 5, 4, 3)),
+        ("bucket", (5, 2, 0, 1, 4, 3)),
+        ("-bucket", (1, 0, 2, 5, 4, 3)),
     ],
 )
 def test_it_sorts_by_figures_with_what_has_none_last(sort: str, order: tuple[int, ...]) -> None:
-    tasks = make_tasks(5)
+    tasks = make_tasks(6)
     attempted(tasks[0], 4, 2), attempted(tasks[1], 5, 5), attempted(tasks[2], 6, 0)
+    make_statistics(Task.objects.get(pk=tasks[5]), 0, 0, failures=1)
     assert in_order(select(sort=sort)) == [tasks[n] for n in order]
 
 

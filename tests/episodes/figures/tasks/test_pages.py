@@ -165,5 +165,5 @@ def test_another_definition_takes_no_more_queries(
     task = switched()
     # the first visit makes the account of the operator, who has then seen the task
     client.get(f"/tasks/{task.pk}/")
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         client.get(f"/tasks/{task.pk}/?return=max")
