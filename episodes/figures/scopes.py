@@ -151,8 +151,10 @@ def floor_of(scope: Scope, most: int | None = None) -> int:
 
 Overlay = Literal["run", "environment", "model", "player"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "environment", "model", "player")
-MAX_SERIES = 12
-"""Number of curves in one chart; more of them could not be distinguished."""
+MAX_SERIES = 100
+"""Number of curves in one chart."""
+MAX_COMPARED = 12
+"""Number of runs in a comparison; more of them could not be distinguished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,7 @@ function onPoint({ detail }) {
 }
 
 function listEpisodes({ series, point }) {
+  if (!point.behind) return; // of a group of runs
   const asked = new URLSearchParams(series.query);
   for (const [name, value] of Object.entries(point.behind)) asked.set(name, value);
   if (!asked.has("ending")) asked.set("ending", "attempt");

@@ -4,7 +4,8 @@ import { click, runShortcut } from "../orsweb/keys.js";
 const PICKED = "orsweb.runs.picked"; // sessionStorage: ids that are selected, through all pages
 
 const bar = document.querySelector("[data-selection]");
-const most = Number(bar.dataset.selection);
+const most = Number(bar.dataset.selection); // that can be compared
+const mostCurves = Number(bar.dataset.mostCurves);
 let picked = new Set((sessionStorage.getItem(PICKED) ?? "").split(",").filter(Boolean));
 
 const rows = () => [...document.querySelectorAll("tr[data-run]")];
@@ -34,12 +35,12 @@ function showPicked() {
   if (all) all.checked = rows().every((row) => picked.has(row.dataset.run));
   bar.hidden = picked.size === 0;
   bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected`;
-  const isFew = picked.size <= most;
-  link("[data-compare-link]", "compareLink", isFew && picked.size >= 2, "Select at least two runs");
-  link("[data-curves-link]", "curvesLink", isFew, "");
+  link("[data-compare-link]", "compareLink", most, "Select at least two runs", 2);
+  link("[data-curves-link]", "curvesLink", mostCurves, "");
 }
 
-function link(selector, page, isAble, reason) {
+function link(selector, page, most, reason, least = 1) {
+  const isAble = picked.size >= least && picked.size <= most;
   const element = bar.querySelector(selector);
   if (isAble) element.href = `${element.dataset[page]}?runs=${[...picked].join()}`;
   else element.removeAttribute("href");

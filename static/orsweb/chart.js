@@ -328,9 +328,14 @@ function tell(state, rows, close, at) {
   const isAlone = state.data.series.length === 1;
   const content = told.map((row) => ({
     ...{ colour: lineColour(state, row.series, 1), dash: row.series.dash, name: isAlone ? "" : row.series.label },
-    ...{ value: number(row.point.y), isNearest: row === close && rows.length > 1 },
+    ...{ value: valueText(row.point), isNearest: row === close && rows.length > 1 },
   }));
   state.tooltip.show(spanText(state.data.x, close.point), content, rows.length - told.length, at);
+}
+
+// A value, of a group of runs with the standard deviation over them.
+function valueText({ y, deviation }) {
+  return deviation === undefined || deviation === null ? number(y) : `${number(y)} ± ${number(deviation)}`;
 }
 
 // Show the values at the place that is pointed at in another chart.

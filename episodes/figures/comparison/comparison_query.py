@@ -17,7 +17,7 @@ from episodes.figures.comparison.run_comparison import Pairing, paired
 from episodes.figures.curves.curve_query import PARAMETERS, CurveQuery
 from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import SplitChoice, common_split, of_one_split, splits_of
-from episodes.figures.scopes import MAX_SERIES
+from episodes.figures.scopes import MAX_COMPARED
 from episodes.models import Run
 
 
@@ -53,7 +53,7 @@ class RunComparisonQuery:
                 reason = "it belongs to a comparison of episodes; remove it or runs="
                 raise BadFilter(name, query[name], reason)
         curves = CurveQuery.parse(query, viewer, others)
-        runs = _runs(curves.runs[:MAX_SERIES], query.get("runs", ""), viewer)
+        runs = _runs(curves.runs[:MAX_COMPARED], query.get("runs", ""), viewer)
         revision = RevisionChoice.parse(parameters, viewer)
         splits, split = _splits(runs, curves.split_choice, viewer)
         filters = replace(curves.filter.definition_alone, revision=curves.filter.revision)

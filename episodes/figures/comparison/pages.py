@@ -30,7 +30,7 @@ from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.run_splits import in_split, labelled
-from episodes.figures.scopes import scope_of
+from episodes.figures.scopes import MAX_COMPARED, scope_of
 from episodes.filtering.columns import with_list_columns
 from episodes.models import Episode
 from episodes.transcript.comparison import comparison_of
@@ -112,7 +112,14 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     of_part = query_string(**in_split(query.split), revision=query.revision.name)
     switches = request.GET.copy()
     switches["x"], switches["y"] = query.curves.x, ",".join(query.curves.figures)
-    context = panel_of(request, drawing) | {
+    panel, count = panel_of(request, drawing), len(query.curves.runs)
+    if count > MAX_COMPARED:
+        panel["notes"] = [
+            f"The first {MAX_COMPARED} of {count:,} runs are compared.",
+            *panel["notes"],
+        ]
+    context = panel | {
+        "most_runs": MAX_COMPARED,
         "switches": switches,
         "runs": query.runs,
         "picker_address": reverse("compare"),

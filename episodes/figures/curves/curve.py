@@ -35,7 +35,7 @@ from episodes.figures.scopes import Scope
 from episodes.figures.summary_cover import SummaryCover, covers_of
 
 MAX_POINTS = 500
-MAX_SCOPES = 40
+MAX_SCOPES = 100
 """Maximum number of scopes that are drawn together."""
 EPISODES_A_POINT = 8
 """Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate
@@ -153,21 +153,26 @@ def curves(
     definitions: Definitions,
     axis: Axis = "episode",
     *,
+    points: int = MAX_POINTS,
+    zoom: Range = WHOLE,
     least_blocks: int | None = None,
     needs_groups: bool = True,
 ) -> list[Curve]:
     """Return the curves of MAX_SCOPES scopes at most, to be drawn over each other, in about as many
     queries as one.
 
-    `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve
-    (`summary_cover.py`). `needs_groups`: see `curve`.
+    `zoom`: the part of the axis to draw, as finely as in the whole. `least_blocks`: blocks of each
+    long curve at least; None: as many as make a fine curve (`summary_cover.py`). `needs_groups`:
+    see `curve`.
     """
     scopes = scopes[:MAX_SCOPES]
     covers = covers_of(
         scopes, definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups
     )
     return [
-        curve_of(cover, scope, definitions, axis, needs_groups=needs_groups)
+        curve_of(
+            cover, scope, definitions, axis, points=points, zoom=zoom, needs_groups=needs_groups
+        )
         for scope, cover in zip(scopes, covers, strict=True)
     ]
 

@@ -10,9 +10,16 @@ from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import WholeRange
 from episodes.attempts.file_headers import COVERAGE_COLUMNS, coverage_values
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.curve import Curve, CurvePoint
-from episodes.figures.curves.curve_series import ChartSeries, ComponentLine, CurveCharts
+from episodes.figures.curves.curve import CurvePoint
+from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_series import (
+    ChartSeries,
+    ComponentLine,
+    CurveCharts,
+    GroupLine,
+)
 from episodes.figures.curves.figure_menu import BY_DEFINITION, UNITS, Figure
+from episodes.figures.curves.run_groups import mean_curve
 from episodes.figures.curves.smoothing import Smoothing
 
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -152,15 +159,54 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
             points = [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
             lines.append(_line(line, line.of, points, smoothing))
         return lines
-    for series in drawing.series:
-        points = _points(series.curve, figure) if figure != "tokens" else []
-        if figure == "tokens" and series.tokens:
-            points = [
-                _Point(point.output_tokens, point.known, point.text)
-                for point in series.tokens.points
-            ]
-        lines.append(_line(series, series, points, smoothing))
-    return lines
+    if drawing.groups:
+        return [_group_line(group, figure, drawing.query) for group in drawing.groups]
+    return [_line(series, series, _points(series, figure), smoothing) for series in drawing.series]
+
+
+def _group_line(group: GroupLine, figure: Figure, query: CurveQuery) -> dict[str, Any]:
+    """Return the line of the mean of a group's runs, whose band is one standard deviation wide on
+    either side."""
+    curves = [
+        [
+            (place.x, place.x_to, point.value)
+            for place, point in zip(series.curve.points, _points(series, figure), strict=False)
+        ]
+        for series in group.members
+    ]
+    points = mean_curve(curves, query.x)
+    means = query.smoothing.of([point.mean for point in points])
+    widths = query.smoothing.of([point.deviation for point in points])
+    return {
+        **_names(group, group.key),
+        "query": "",
+        "points": [
+            {
+                "x": point.x,
+                "xTo": point.x_to,
+                "y": mean,
+                "low": None if mean is None or width is None else mean - width,
+                "high": None if mean is None or width is None else mean + width,
+                "deviation": width,
+                **({"raw": point.mean} if query.smoothing.is_on else {}),
+                "n": point.n,
+            }
+            for point, mean, width in zip(points, means, widths, strict=True)
+        ],
+    }
+
+
+def _names(line: ChartSeries | ComponentLine | GroupLine, curve: str) -> dict[str, Any]:
+    """Return what a line is called, and how it looks. `curve`: key of the curve of which it is a
+    part."""
+    return {
+        "key": line.key,
+        "curve": curve,
+        "name": line.label,
+        "label": visible(line.label),
+        "colour": line.colour,
+        "dash": line.dash,
+    }
 
 
 def _line(
@@ -180,12 +226,7 @@ def _line(
     ]
     axis = series.curve.axis
     return {
-        "key": line.key,
-        "curve": series.key,
-        "name": line.label,
-        "label": visible(line.label),
-        "colour": line.colour,
-        "dash": line.dash,
+        **_names(line, series.key),
         "query": series.filter.to_query(**series.parts),
         "points": [
             {
@@ -205,7 +246,10 @@ def _line(
     }
 
 
-def _points(curve: Curve, figure: Figure) -> list[_Point]:
+def _points(series: ChartSeries, figure: Figure) -> list[_Point]:
+    if figure == "tokens":
+        tokens = series.tokens.points if series.tokens else ()
+        return [_Point(point.output_tokens, point.known, point.text) for point in tokens]
     value, *ends = _FIELDS[figure]
     return [
         _Point(
@@ -214,7 +258,7 @@ def _points(curve: Curve, figure: Figure) -> list[_Point]:
             point.coverage.text,
             *(getattr(point, end) for end in ends),
         )
-        for point in curve.points
+        for point in series.curve.points
     ]
 
 

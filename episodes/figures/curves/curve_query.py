@@ -45,6 +45,7 @@ PARAMETERS = (
     *SMOOTHING_PARAMETERS,
     "log",
     "band",
+    "group",
     "hidden",
     "highlight",
     "from",
@@ -71,6 +72,8 @@ class CurveQuery:
     episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
+    group: str = ""
+    """Name of the value of configurations by which runs are grouped; empty: a curve for each."""
     are_together: bool = False
     """Whether the splits that a run played are drawn as one curve."""
     smoothing: Smoothing = NOT_SMOOTHED
@@ -121,6 +124,7 @@ class CurveQuery:
             figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", partial(run_ids, viewer=viewer), ()),
+            group=value("group", any_text, ""),
             are_together=are_together_in(query),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
@@ -145,6 +149,7 @@ class CurveQuery:
             "y": ",".join(self.figures) if self.figures != ("return",) else "",
             "by": self.by or "",
             "runs": ",".join(map(str, self.runs)),
+            "group": self.group,
             "splits": TOGETHER if self.are_together else "",
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",

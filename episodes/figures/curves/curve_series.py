@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from statistics import fmean, stdev
+from typing import NamedTuple
 
 from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
@@ -20,7 +22,7 @@ from environments.scoring.definition import (
 )
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.figures.curves.components import ComponentCurves, ComponentSeries, component_curves
-from episodes.figures.curves.curve import Curve, curve, curves
+from episodes.figures.curves.curve import MAX_POINTS, Curve, curve, curves
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.figure_menu import (
     NO_COMPONENTS,
@@ -31,8 +33,10 @@ from episodes.figures.curves.figure_menu import (
     Figure,
 )
 from episodes.figures.curves.revision_marks import RevisionMark, marks_of
+from episodes.figures.curves.run_groups import configs_of, groups_by, names_that_differ
 from episodes.figures.curves.tokens import TokenCurve, token_curve
 from episodes.figures.curves.zoom import WHOLE
+from episodes.figures.figures import ScopeFigures
 from episodes.figures.run_splits import (
     common_split,
     of_one_split,
@@ -41,6 +45,7 @@ from episodes.figures.run_splits import (
     within,
 )
 from episodes.figures.scopes import (
+    MAX_COMPARED,
     MAX_SERIES,
     Overlaid,
     OverlaidPart,
@@ -60,6 +65,8 @@ DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 ALIKE = 4
 """Lines of a chart, one after another, that have the same dashes."""
 MAX_COMPONENT_LINES = 12
+MAX_CHART_POINTS = 6_000
+"""Points of all curves of a chart together, if they are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,55 @@ class ComponentLine:
     component: ComponentSeries
 
 
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """The runs of a chart that have the same value in their configuration, as a line."""
+
+    key: str
+    label: str
+    colour: int
+    dash: tuple[int, ...]
+    members: Sequence[ChartSeries]
+
+    @property
+    def mean(self) -> Spread:
+        """Spread of the mean returns of its runs."""
+        return Spread.of([total.mean for total in self._totals])
+
+    @property
+    def success(self) -> Spread:
+        """Spread of the success rates of its runs."""
+        return Spread.of([total.success for total in self._totals])
+
+    @property
+    def best(self) -> ChartSeries | None:
+        """The run with the highest mean return; None without a return."""
+        members = [
+            (line.curve.total.mean, line)
+            for line in self.members
+            if line.curve.total and line.curve.total.mean is not None
+        ]
+        return max(members, key=itemgetter(0))[1] if members else None
+
+    @property
+    def _totals(self) -> list[ScopeFigures]:
+        return [line.curve.total for line in self.members if line.curve.total]
+
+
+class Spread(NamedTuple):
+    mean: float | None
+    """None without a value."""
+    deviation: float | None
+    """Standard deviation; None of less than two values."""
+
+    @classmethod
+    def of(cls, values: Sequence[float | None]) -> Spread:
+        numbers = [value for value in values if value is not None]
+        return cls(
+            fmean(numbers) if numbers else None, stdev(numbers) if len(numbers) > 1 else None
+        )
+
+
 @dataclass(frozen=True)
 class CurveCharts:
     """What the page of curves shows."""
@@ -156,6 +212,10 @@ class CurveCharts:
     none."""
     splits: Sequence[Split] = ()
     """Splits that the runs played, if one of them played several."""
+    group_names: Sequence[str] = ()
+    """Names of values of the runs' configurations by which they can be grouped."""
+    groups: Sequence[GroupLine] = ()
+    """The runs by the value that the address names; empty: a curve for each run."""
 
     @property
     def split(self) -> Split | None:
@@ -195,12 +255,15 @@ class CurveCharts:
         ]
         without_values = set(self.query.figures) - set(self.figures)
         if not self.is_empty:
-            notes += [NO_COMPONENTS] if "components" in without_values else []
-            notes += [NO_TOKENS] if "tokens" in without_values else []
+            are_few = len(self.series) <= MAX_COMPARED
+            notes += [NO_COMPONENTS] if are_few and "components" in without_values else []
+            notes += [NO_TOKENS] if are_few and "tokens" in without_values else []
             notes += [NO_GROUPS] if without_values.intersection(OF_GROUPS) else []
         count = sum(len(line.components.series) for line in self.series if line.components)
         if count > MAX_COMPONENT_LINES:
             notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
+        if len(self.series) > MAX_COMPARED and {"components", "tokens"} & {*self.query.figures}:
+            notes.append(f"Components and tokens are drawn of {MAX_COMPARED} curves at most.")
         if stepless := sum(line.curve.stepless for line in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
             notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
@@ -272,7 +335,7 @@ class CurveCharts:
     @property
     def has_lines(self) -> bool:
         """Return whether a chart has a line for each curve; one of components alone has others."""
-        return any(figure != "components" for figure in self.figures)
+        return not self.groups and any(figure != "components" for figure in self.figures)
 
     @property
     def own_columns(self) -> list[Figure]:
@@ -312,18 +375,25 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     ]
     definitions = rows.definitions
     needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
-    if query.zoom != WHOLE:
+    if query.zoom != WHOLE and len(scopes) <= MAX_COMPARED:
         lines = [
             curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
             for scope in scopes
         ]
     else:
         lines = curves(
-            scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
+            scopes,
+            definitions,
+            query.x,
+            points=min(MAX_POINTS, MAX_CHART_POINTS // max(1, len(scopes))),
+            zoom=query.zoom,
+            least_blocks=least_blocks,
+            needs_groups=needs_groups,
         )
     runs = [part.run for part in overlay.parts]
     if len(runs) == 1 and rows.run:
         runs = [rows.run]
+    detailed = query.figures if len(runs) <= MAX_COMPARED else ()
     series = [
         ChartSeries(
             key=str(part.run.pk) if part.run else key_of(part.label),
@@ -333,8 +403,8 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             curve=line,
             environment=environment,
             parts=query.definition.convention_parts,
-            components=component_curves(line) if "components" in query.figures else None,
-            tokens=token_curve(line) if "tokens" in query.figures else None,
+            components=component_curves(line) if "components" in detailed else None,
+            tokens=token_curve(line) if "tokens" in detailed else None,
             is_zoomed=query.zoom != WHOLE,
             dash=_dash(place, len(runs)),
         )
@@ -344,7 +414,34 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     ]
     # runs have those of their own people
     people = "" if query.by == "player" or query.runs else people_left_out(filters, rows)
-    return CurveCharts(query, rows, overlay, series, people, splits)
+    group_names, groups = _grouped(query, series, overlay)
+    return CurveCharts(query, rows, overlay, series, people, splits, group_names, groups)
+
+
+def _grouped(
+    query: CurveQuery, series: Sequence[ChartSeries], overlay: Overlaid
+) -> tuple[list[str], list[GroupLine]]:
+    """Return the names by which the runs can be grouped, and the groups by that of the address."""
+    if len(overlay.runs) < 2:
+        return [], []
+    configs = configs_of(overlay.runs)
+    if not query.group:
+        return names_that_differ(configs), []
+    groups = groups_by(query.group, configs)
+    by_run = {
+        part.run.pk: line for part, line in zip(overlay.parts, series, strict=True) if part.run
+    }
+    lines = [
+        GroupLine(
+            key_of(group.label),
+            group.label,
+            place % COLOURS,
+            _dash(place, len(groups)),
+            [by_run[pk] for pk in group.runs],
+        )
+        for place, group in enumerate(groups)
+    ]
+    return names_that_differ(configs), lines
 
 
 def _colours(runs: Sequence[Run | None]) -> list[int]:

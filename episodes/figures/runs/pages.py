@@ -30,7 +30,7 @@ from episodes.figures.run_splits import of_one_split
 from episodes.figures.runs.run_lines import MAX_COUNTED, RunQuery, judged_parts, places_of
 from episodes.figures.runs.run_list import MAX_SEARCHED, RunListQuery
 from episodes.figures.runs.training_steps import steps_of
-from episodes.figures.scopes import MAX_SERIES
+from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
 from episodes.runs.description import STATES
@@ -81,7 +81,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         "changed": several_codes(
             {environment.pk for line in lines for environment in line.environments}
         ),
-        "most_runs": MAX_SERIES,
+        "most_runs": MAX_COMPARED,
+        "most_curves": MAX_SERIES,
         "states": STATES,
         "state": query.states[0] if len(query.states) == 1 else "",
         "has_rollouts": Rollout.objects.seen_by(viewer).exists(),

@@ -17,6 +17,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models.viewer import UNRESTRICTED
 from environments.scoring.convention import Convention
+from episodes.figures import scopes
+from episodes.figures.curves import curve_series
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.smoothing import averaged, smoothed
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
@@ -493,6 +495,13 @@ def test_the_ranges_of_endings_are_written_as_their_filter_reads_them(client: Cl
     assert row["ends"] == f"{numbers[0]}..{numbers[1]}"
 
 
+@pytest.fixture
+def few_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (scopes, curve_series):
+        monkeypatch.setattr(module, "MAX_SERIES", 12)
+
+
+@pytest.mark.usefixtures("few_curves")
 def test_more_runs_than_fit_are_counted(client: Client) -> None:
     for number in range(14):
         end_episode(run=make_run(f"run {number:02}"))
@@ -503,14 +512,15 @@ def test_more_runs_than_fit_are_counted(client: Client) -> None:
     ids = [str(make_run(f"run {number:02}").pk) for number in range(14)]
     named = chart(client, f"runs={','.join(ids)}")["series"]
     assert [one["name"] for one in named] == [f"run {number:02}" for number in range(12)]
-    for page in (CURVES, "/compare/"):
+    for page, verb in ((CURVES, "shown"), ("/compare/", "compared")):
         assert (
-            "The first 12 of 14 runs are shown."
+            f"The first 12 of 14 runs are {verb}."
             in client.get(f"{page}?runs={','.join(ids)}").content.decode()
         )
     assert "separated by commas" in client.get(f"{CURVES}?runs=3,x").content.decode()
 
 
+@pytest.mark.usefixtures("few_curves")
 def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> None:
     with_step, without = (
         end_episode(run=make_run("stepped"), run_step=1),
@@ -530,6 +540,42 @@ def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> 
         end_episode(run=make_run(f"run {number:02}"), run_step=1)
     page = client.get(f"{CURVES}?by=run&x=step").content.decode()
     assert "The 12 newest of 13 runs with training steps are shown." in page
+
+
+def sweep(seeds: int) -> str:
+    """Return the parameter `runs` of two learning rates, each with this many seeds."""
+    runs = []
+    for rate, reward in (("1e-5", 1.0), ("3e-6", 0.0)):
+        for seed in range(seeds):
+            config = f'{{"lr": {rate}, "seed": {seed}, "batch": 8}}'
+            runs.append(Run.objects.create(name=f"{rate} {seed}", created=NOW, config=config))
+            for step in (1, 2):
+                end_episode(reward + seed / 10, run=runs[-1], run_step=step)
+    return "runs=" + ",".join(str(run.pk) for run in runs)
+
+
+def test_a_sweep_is_drawn_in_one_picture_and_a_part_of_it_too(client: Client) -> None:
+    runs = sweep(14)
+    lines = chart(client, f"{runs}&x=step")["series"]
+    assert len(lines) == 28
+    assert len({(line["colour"], tuple(line["dash"])) for line in lines}) == 28
+    part = chart(client, f"{runs}&x=step&from=2&to=2")["series"]
+    assert [[point["x"] for point in line["points"]] for line in part] == [[2]] * 28
+
+
+def test_runs_are_grouped_by_a_value_of_their_configuration(client: Client) -> None:
+    runs = sweep(3)
+    page = client.get(f"{CURVES}?{runs}&x=step").content.decode()
+    assert "group=lr" in page and "group=seed" in page and "group=batch" not in page
+    lines = chart(client, f"{runs}&x=step&group=lr")["series"]
+    assert [line["name"] for line in lines] == ["lr = 3e-06", "lr = 1e-05"]
+    first = lines[1]["points"][0]
+    assert (first["x"], first["n"]) == (1, 3)
+    assert [first[key] for key in ("y", "low", "high")] == pytest.approx([1.1, 1.0, 1.2])
+    page = client.get(f"{CURVES}?{runs}&x=step&group=lr").content.decode()
+    assert "+1.10" in page and "± 0.10" in page and "1e-5 2</a>" in page
+    [line] = chart(client, f"{runs}&x=step&group=nothing")["series"]
+    assert line["name"] == "no nothing" and line["points"][0]["n"] == 6
 
 
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
