@@ -10,6 +10,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from environments import conf
 from environments.features import features
 from orsweb.accounts import admin as accounts
+from orsweb.demo.page import load_demo
 from orsweb.operations.page import operations
 
 admin.autodiscover()
@@ -22,6 +23,7 @@ accounts.register(admin.site)
 pages: list[URLPattern | URLResolver] = [
     path("accounts/", include("orsweb.accounts.login")),
     path("operations/", operations, name="operations"),
+    path("operations/demo/", load_demo, name="load_demo"),
     path("api/", include("episodes.urls.api")),
     path("admin/", admin.site.urls),
     # last: all of its patterns would be tried for each address above

@@ -27,6 +27,7 @@ PERMISSIONS = {
     **dict.fromkeys(("login", "logout", "password", "password_changed"), ""),
     **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
     "operations": SEE_OPERATIONS,
+    "load_demo": SEE_OPERATIONS,
 }
 """Permission by the name of the page's URL, empty if it needs none; all others need that of their
 feature, or SEE_PAGES."""

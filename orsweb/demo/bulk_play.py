@@ -52,7 +52,10 @@ async def play_all(
     committed = asyncio.Event()
     for episode in sorted(episodes, key=lambda episode: episode.now):
         record.record(*episode.rows)
-    source = next(episode for episode in reversed(episodes) if episode.part.environment == "math")
+    source = next(
+        (episode for episode in reversed(episodes) if episode.part.environment == "math"),
+        episodes[-1],
+    )
     upload = json.dumps({"events": _conversation(source)}).encode()
     for chunk in read_events(upload, "", source.now).chunks:
         record.upload(chunk, committed.set)  # after all others
@@ -168,8 +171,8 @@ def _conversation(played: PlayedEpisode) -> list[dict[str, Any]]:
         "eventType": "rollout",
         "eventId": session,
         "timestamp": milliseconds,
-        "runName": "math-uploaded",
-        "environment": "local/math",
+        "runName": f"{played.part.environment}-uploaded",
+        "environment": f"local/{played.part.environment}",
         "metadata": {"session_id": session},
     }
     return [start, *messages]

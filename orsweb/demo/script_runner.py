@@ -28,6 +28,8 @@ from orsweb.demo.scripted_session import EpisodeOver, ScriptedSession
 
 DAY_SECONDS = 86_400.0
 MAX_CLOSE_SECONDS = 10.0
+SLOW = frozenset(("code", "shell"))
+"""Environments whose episodes take a second each, because they run programs in sandboxes."""
 MIN_PAUSE_SECONDS = 1.0
 """Shortest time between the starts of two episodes; they start in the order in which they are
 played."""
@@ -57,6 +59,26 @@ async def play_research(
             return parts
         finally:
             await close_service(MAX_CLOSE_SECONDS)
+
+
+class NothingToPlay(Exception):
+    """None of the environments that the demo plays is hosted."""
+
+
+async def play_beside_others(service: SessionService, episodes: int) -> None:
+    """Play about `episodes` episodes on a server that runs, whose clock stays as it is. Raises:
+    NothingToPlay."""
+    counts = await _task_counts(service)
+    names = [name for name in dict.fromkeys(name for name, _ in counts) if name not in SLOW]
+    if not names:
+        quick = ", ".join(name for name in PLAYERS if name not in SLOW)
+        raise NothingToPlay(
+            f"The demo plays {quick}, and this server hosts none of them. Start it without "
+            "arguments to host them."
+        )
+    parts = script(names, counts, episodes, seed=0)
+    hosted = [part for part in parts if part.environment in names]
+    await play_all(service, hosted, 0, lambda done, total: None)
 
 
 def research_environments() -> list[str]:

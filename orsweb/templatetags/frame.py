@@ -12,6 +12,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from environments import __version__
 from environments.features import MenuPage, PageLink, features, url_of_page
 from orsweb.accounts.page_rules import may_open, permission_for
 
@@ -89,7 +90,8 @@ def _rail(pages: tuple[MenuPage, ...], current: str, *, is_outsider: bool) -> Sa
     """
     urls = [_page_url(page.name) for page in pages]
     links = [(page, url, url == current) for page, url in zip(pages, urls, strict=True)]
-    return render_to_string("orsweb/navigation.html", {"pages": links, "is_outsider": is_outsider})
+    context = {"pages": links, "is_outsider": is_outsider, "version": __version__}
+    return render_to_string("orsweb/navigation.html", context)
 
 
 @register.simple_tag(takes_context=True)
