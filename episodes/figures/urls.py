@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from episodes.dashboard.guards import of_run, of_task, unless_task_blind
+from episodes.figures.comparison.api import CompareView
 from episodes.figures.comparison.pages import compare
 from episodes.figures.curves.api import CurvesView
 from episodes.figures.curves.pages import curves, run_choices
@@ -46,6 +47,7 @@ rows_api = [
 """JSON of environments, tasks and runs, which have figures."""
 api = [
     path("curves", CurvesView.as_view(), name="api-curves"),
+    path("compare", CompareView.as_view(), name="api-compare"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
 ]
 """JSON of figures alone."""

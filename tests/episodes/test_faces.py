@@ -44,6 +44,7 @@ QUERIES = {
         "splits=apart",
         "return=median",
     ],
+    ("/compare/", "/api/compare"): ["runs=nosuch", "runs=1,2&x=luck", "runs=1,2&from=2&to=1"],
     ("/runs/curves/", "/api/curves"): [
         "x=luck",
         "from=2&to=1",

@@ -1,24 +1,31 @@
 """RunComparisonQuery: which runs are compared, and how, as parameters ask for it. The page of the
-comparison and its CSV parse it."""
+comparison, its CSV and the API parse it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from django.db.models import Q
 
+from environments.database.json_rows import among
+from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import BadFilter
-from environments.models import Split, Viewer
+from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from episodes.figures.comparison.compared_episodes import ComparedEpisodes
+from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.comparison.run_comparison import Pairing, paired
 from episodes.figures.curves.curve_query import PARAMETERS, CurveQuery
 from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import SplitChoice, common_split, of_one_split, splits_of
 from episodes.figures.scopes import MAX_COMPARED
 from episodes.models import Run
+
+MAX_FILE_TASKS = 20_000
+"""Tasks in a file at most, and in JSON."""
+_NAMES = [measure.name for measure in MEASURES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,32 @@ class RunComparisonQuery:
     def pairing(self, most: int) -> Pairing:
         """Return the comparison with `most` tasks at most."""
         return paired(self.runs, definitions_in_force(self.curves.definition), most, self.episodes)
+
+    def environments_of(self, pairing: Pairing, viewer: Viewer) -> dict[int, str]:
+        """Return the name of the environment of each task that exists for the viewer."""
+        tasks = Task.objects.seen_by(viewer).filter(
+            among("pk", [pair.task for pair in pairing.tasks])
+        )
+        return dict(tasks.values_list("pk", "environment__name"))
+
+    def csv_lines(self, pairing: Pairing, viewer: Viewer) -> Iterator[str]:
+        """Yield the lines of a CSV file: one for each task and run."""
+        yield csv_line(["task", "environment", "run", "attempts", *_NAMES])
+        environments = self.environments_of(pairing, viewer)
+        for pair in pairing.tasks:
+            if pair.task in environments:
+                for place, run in enumerate(self.runs):
+                    means = [
+                        figure.means[place] if figure.means else None for figure in pair.figures
+                    ]
+                    line = [
+                        pair.task,
+                        environments[pair.task],
+                        run.name,
+                        pair.attempts[place],
+                        *means,
+                    ]
+                    yield csv_line(line)
 
 
 def _runs(ids: Sequence[int], text: str, viewer: Viewer) -> list[Run]:

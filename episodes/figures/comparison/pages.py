@@ -17,11 +17,12 @@ from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
+from episodes.attempts.file_headers import coverage_header, definition_header
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in
-from episodes.figures.comparison.comparison_query import RunComparisonQuery
+from episodes.figures.comparison.comparison_query import MAX_FILE_TASKS, RunComparisonQuery
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.comparison.run_settings import settings_of
@@ -101,10 +102,19 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
-    """Return the page for `?runs=3,4` or names, which compares every other run with the first.
-    Raises: BadFilter."""
+    """Return the page for `?runs=3,4` or names, which compares every other run with the first,
+    or its CSV file. Raises: BadFilter."""
     viewer = viewer_of(request.user)
     query = RunComparisonQuery.parse(request.GET.dict(), viewer)
+    if query.curves.format == "csv":
+        pairing = query.pairing(MAX_FILE_TASKS)
+        headers = {
+            "Content-Disposition": 'attachment; filename="compared-runs.csv"',
+            **definition_header(pairing.definition),
+            **coverage_header(pairing.coverage),
+        }
+        content = "".join(query.csv_lines(pairing, viewer))
+        return HttpResponse(content, content_type="text/csv; charset=utf-8", headers=headers)
     pairing, drawing = query.pairing(MAX_TASKS), curve_charts(query.curves, MIN_BLOCKS)
     settings = settings_of(query.runs)
     measures = {line.measure for line in pairing.measures}

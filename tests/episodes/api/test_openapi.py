@@ -47,7 +47,7 @@ def test_the_document_needs_no_key() -> None:
     "path", ["environments", "environments/{name}", "environments/{name}/leaderboard",
              "environments/{name}/doctor", "tasks", "tasks/{id}", "runs", "runs/{id}", "rollouts",
              "rollouts/{id}", "rollouts/{id}/messages", "episodes", "episodes/{id}",
-             "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves", "suites", "suites/{name}"],
+             "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves", "compare", "suites", "suites/{name}"],
 )  # fmt: skip
 def test_answers_are_as_the_document_says(path: str) -> None:
     task = make_task()
@@ -66,13 +66,14 @@ def test_answers_are_as_the_document_says(path: str) -> None:
         id=numbers.get(path.partition("/")[0]),
         index=0,
     )
+    query = {"compare": "?runs=grpo-3,grpo-4"}.get(path, "")
     document = snapshot()
     answers = document["paths"][f"/api/{path}"]["get"]["responses"]
     schema = {
         **answers["200"]["content"]["application/json"]["schema"],
         "components": document["components"],
     }
-    assert not [*Draft202012Validator(schema).iter_errors(get(filled))]
+    assert not [*Draft202012Validator(schema).iter_errors(get(f"{filled}{query}"))]
 
 
 def test_the_page_lists_every_address() -> None:

@@ -85,6 +85,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "runs": ("", "name={}-run", "tag={}-tag"),
     "rollouts": ("", "environment={}", "run={}-run", "model={}-model", "text={}"),
     "curves": ("", "environment={}", "run={}-run", "component=*", "component={}-part"),
+    "compare": (f"runs={{}}-run,{PUBLIC}-run",),
     "keys/me": ("",),
     "suites": ("",),
 }
@@ -179,7 +180,9 @@ async def answer(client: httpx.AsyncClient, address: str, reader: Reader) -> tup
     """Return the status and the text of an answer, without what the address itself says."""
     found = await client.get(address, headers=reader.headers)
     path, _, query = address.partition("?")
-    said = [query, *(value for _, value in parse_qsl(query)), *path.split("/")]
+    values = [value for _, value in parse_qsl(query)]
+    parts = [part for value in values for part in value.split(",")]
+    said = [query, *values, *parts, *path.split("/")]
     text = found.text
     for one in sorted(filter(None, said), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", "?", text)

@@ -42,7 +42,7 @@ QUERIES = {
         "by=player",
         "split=train&sort=success&return=last",
     ),
-    "compare/": ("runs={run},{bare}", "episodes={episode},{first}"),
+    "compare/": ("runs={run},{bare}", "runs={run},{bare}&format=csv", "episodes={episode},{first}"),
     "episodes/": ("run={kind}&sort=return",),
     "episodes/export": ("format=csv",),
     "runs/<id:pk>/": ("part=figures",),
@@ -66,7 +66,7 @@ API = (
         "suites/of-{kind}?by=run",
     ),
     *("environments/{name}/leaderboard", "environments/{name}/doctor"),
-    "curves?run={kind}&x=step&component=*&tokens=yes",
+    *("curves?run={kind}&x=step&component=*&tokens=yes", "compare?runs={run},{bare}"),
 )
 ADMIN = (
     *(
