@@ -65,15 +65,22 @@ def reward(value: float | None, environment: RewardRange) -> SafeString:
     The exact value is shown on hover, unless it is what rounding leaves of 0; so is that figures
     count less of a huge one.
     """
-    if value is None:
-        return NONE
+    low, high = environment.reward_low, environment.reward_high
+    return NONE if value is None else _coloured(value, _level(shown(value), low, high))
+
+
+def return_by_success(value: float | None, is_success: bool | None) -> SafeString:
+    """Return an episode's return as `reward` does, but coloured by its success, not by its place in
+    a range. None: no figure counts the episode, and its return has no colour."""
+    level = 0 if is_success is None else _REWARD_LEVELS if is_success else -_REWARD_LEVELS
+    return NONE if value is None else _coloured(value, level)
+
+
+def _coloured(value: float, level: int) -> SafeString:
     value = shown(value)
     words = f"{value!r}{_BOUNDED if abs(value) > MIN_HUGE else ''}"
     return format_html(
-        '<span class="reward" data-level="{}" title="{}">{}</span>',
-        _level(value, environment.reward_low, environment.reward_high),
-        words,
-        signed(value),
+        '<span class="reward" data-level="{}" title="{}">{}</span>', level, words, signed(value)
     )
 
 

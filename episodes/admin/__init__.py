@@ -281,7 +281,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="return (sum)")
     def total(self, episode: Episode) -> SafeString:
-        return formats.reward(episode.returns["sum"], episode.environment)
+        return record.marked_return(episode, episode.returns["sum"])
 
     @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:

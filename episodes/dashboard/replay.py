@@ -3,7 +3,6 @@ reader scrolls."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from django.core.exceptions import BadRequest
@@ -22,7 +21,7 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import definition_of
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.browsing.task_lines import name_tasks
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
@@ -61,7 +60,7 @@ MAX_CONTINUATIONS = 20
 
 @require_safe
 @never_cache
-@takes("step", "return", *CONVENTION_PARTS)
+@takes("step", *DEFINITION_PARAMETERS)
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     rows = Episode.objects.select_related(*_RELATED, "prompt", "tools")
     episode = find(pk, with_neighbours(rows, viewer_of(request.user)))
@@ -88,7 +87,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@takes("return")
+@takes(*DEFINITION_PARAMETERS)
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
     episode = find(
@@ -260,8 +259,7 @@ def mistaken_labels_of(episode: Episode) -> dict[str, str]:
 def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
     """Return the template variables of the other attempts, and of the menu of definitions. Raises:
     BadFilter."""
-    overrides = replace(definition_in(request.GET), threshold=None)
-    definition = definition_of(episode.environment, overrides)
+    definition = definition_of(episode.environment, definition_in(request.GET))
     peers = peers_of(episode, definition, viewer_of(request.user))
     return {"peers": peers, **definition_context(definition, episode.environment)}
 

@@ -25,6 +25,7 @@ HEADINGS = {
     "task": "Task",
     "player": "Player",
     "run": "Run",
+    "success": "Success",
     "return": "Return",
     "steps": "Steps",
     "duration": "Duration",

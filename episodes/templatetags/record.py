@@ -3,7 +3,9 @@ them too."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from django import template
 from django.template.defaultfilters import pluralize
@@ -21,6 +23,7 @@ from environments.display.formats import (
     milliseconds,
     moment,
     percent,
+    return_by_success,
     reward,
     seconds,
     success,
@@ -29,9 +32,12 @@ from environments.display.formats import (
 )
 from environments.display.numbers import digits_of, plain, signed, threshold_text, unsigned
 from environments.display.visible import visible
+from environments.filtering.parameters import definition_in
 from environments.models import Environment
+from environments.scoring.definition import NO_OVERRIDES, DefinitionOverrides, definition_of
 from environments.wire import NO_NUMBER
 from episodes.attempts.rule import kind_of
+from episodes.attempts.success import success_of
 from episodes.figures.figures import ScopeFigures
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
@@ -44,6 +50,7 @@ for format_ in (
     percent,
     success_range,
     reward,
+    return_by_success,
     signed,
     unsigned,
     moment,
@@ -90,7 +97,7 @@ def mean_return(figures: ScopeFigures, environment: Environment | None) -> SafeS
 
 ENDINGS = {
     "running": "◉",
-    "finished": "✓",
+    "finished": "●",
     "abandoned": "◌",
     "expired": "◷",
     "setup_failed": "✕",
@@ -102,6 +109,8 @@ ENDINGS = {
     "continued": "↪",
 }
 """Mark of each ending. The shape tells endings apart, not only the colour."""
+SUCCESSES = {True: ("yes", "✓", "success"), False: ("no", "✗", "no success")}
+"""Mark of an attempt that is a success, and of another."""
 PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
 _LABELS = {
@@ -155,6 +164,42 @@ def ending_named(name: str) -> SafeString:
         ENDINGS.get(name, "?"),
         _LABELS.get(name, name),
     )
+
+
+@register.filter
+def success_mark(is_success: bool | None) -> SafeString:
+    """Return the mark of an attempt; a dash for None, as no figure counts the episode."""
+    if is_success is None:
+        return NONE
+    name, mark, label = SUCCESSES[is_success]
+    return format_html(
+        '<span class="success-mark" data-success="{}" title="{}"><b aria-hidden="true">{}</b>'
+        '<span class="visually-hidden">{}</span></span>',
+        name,
+        label,
+        mark,
+        label,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def episode_return(context: Mapping[str, Any], episode: Episode, value: float | None) -> SafeString:
+    """Return the mark of success of an episode and its return `value`. The definition in force is
+    that of its environment, with the parts that the address gives.
+
+    `episode` has its environment and, of people, its play.
+    """
+    return marked_return(episode, value, definition_in(context["request"].GET))
+
+
+def marked_return(
+    episode: Episode, value: float | None, overrides: DefinitionOverrides = NO_OVERRIDES
+) -> SafeString:
+    """Return the mark of success of an episode and its return `value`."""
+    is_success = success_of(episode, definition_of(episode.environment, overrides))
+    mark = "" if is_success is None else success_mark(is_success)
+    shown_return = return_by_success(value, is_success)
+    return format_html('<span class="marked-return">{} {}</span>', mark, shown_return)
 
 
 @register.filter
@@ -270,15 +315,14 @@ def calls(episode: Episode) -> SafeString:
 
 @register.filter
 def own_return(episode: Episode) -> SafeString:
-    """Return the return by the environment's own definition; none where the set-up failed, before
-    any step.
+    """Return the mark of success and the return by the environment's own definition; none where the
+    set-up failed, before any step.
 
-    `episode` has its environment.
+    `episode` has its environment and, of people, its play.
     """
     if episode.cause == "setup_failed":
         return NONE
-    environment = episode.environment
-    return reward(episode.returns[environment.default_return], environment)
+    return marked_return(episode, episode.returns[episode.environment.default_return])
 
 
 _KEY_SIGNS = {
