@@ -45,6 +45,9 @@ class PageLink(NamedTuple):
     """Name of the URL."""
     title: str = ""
     """What is shown on hover."""
+    is_part_of_run: bool = False
+    """Whether the page of a run shows what the page answers to htmx (a request with the header
+    HX-Request) for `?run=`."""
 
 
 class AdminLink(NamedTuple):

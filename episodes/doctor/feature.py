@@ -3,5 +3,6 @@
 from environments.features import Feature, PageLink
 
 FEATURE = Feature(
-    urls="episodes.doctor.urls", environment_pages=[PageLink("Reward doctor", "doctor")]
+    urls="episodes.doctor.urls",
+    environment_pages=[PageLink("Reward doctor", "doctor", is_part_of_run=True)],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -16,10 +19,13 @@ from environments.filtering.parameters import BadFilter, definition_in
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import definition_context
-from episodes.doctor.report import examine
-from episodes.doctor.scope import MAX_EPISODES, DoctorScope
+from episodes.doctor.findings import DoctorFinding
+from episodes.doctor.report import DoctorReport, examine
+from episodes.doctor.scope import MAX_EPISODES, DoctorScope, SampledAttempt
 from episodes.doctor.thresholds import THRESHOLDS
 
+MAX_NEIGHBOURS = 5
+"""Attempts before and after the beginning of a problem that the page of a run shows."""
 TITLES = {"problem": "Problems", "fine": "Passed", "too_little_data": "Too little data"}
 
 
@@ -27,8 +33,8 @@ TITLES = {"problem": "Problems", "fine": "Passed", "too_little_data": "Too littl
 @never_cache
 @takes("split", "run", *THRESHOLDS, *DEFINITION_PARAMETERS)
 def doctor(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the doctor's report of an environment, of a split, or of its episodes in a run.
-    Raises: Http404."""
+    """Return the doctor's report of an environment, of a split, or of its episodes in a run; of a
+    run for htmx, as the part of the run's page. Raises: Http404."""
     environment = environment_named(request, name)
     try:
         definition = definition_of(environment, definition_in(request.GET))
@@ -38,6 +44,8 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         return refused(request, "This address cannot be used", str(error), links)
     others = {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text}
     report = examine(scope)
+    if scope.run and "HX-Request" in request.headers:
+        return render(request, "doctor/run_findings.html", _part_of_run(scope, report))
     context = {
         "environment": environment,
         "scope": scope,
@@ -58,3 +66,40 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         **definition_context(definition, environment),
     }
     return render(request, "doctor/doctor.html", context)
+
+
+class Beginning(NamedTuple):
+    """A training step at which problems begin."""
+
+    step: int
+    findings: list[DoctorFinding]
+    before: list[SampledAttempt]
+    """The last MAX_NEIGHBOURS attempts before the step; none where those that were read do not
+    reach so far back."""
+    after: list[SampledAttempt]
+
+
+def _part_of_run(scope: DoctorScope, report: DoctorReport) -> dict[str, Any]:
+    """Return the template variables of `doctor/run_findings.html`."""
+    by_step = defaultdict[int, list[DoctorFinding]](list)
+    for finding in report.problems:
+        if finding.step is not None:
+            by_step[finding.step].append(finding)
+    attempts = sorted(
+        (attempt for attempt in scope.attempts if attempt.run_step is not None),
+        key=lambda attempt: (attempt.run_step, attempt.id),
+    )
+    beginnings = []
+    for step, findings in sorted(by_step.items()):
+        place = bisect_left(attempts, step, key=lambda attempt: attempt.run_step or 0)
+        before = attempts[max(0, place - MAX_NEIGHBOURS) : place]
+        after = attempts[place : place + MAX_NEIGHBOURS] if before else []
+        beginnings.append(Beginning(step, findings, before, after))
+    others = [finding for finding in report.problems if finding.step is None]
+    return {
+        "scope": scope,
+        "report": report,
+        "beginnings": beginnings,
+        "others": others,
+        "address": scope.address(),
+    }

@@ -57,6 +57,7 @@ class SampledAttempt(NamedTuple):
     split: int | None
     run: int | None
     model: str
+    run_step: int | None
     steps: int
     """Steps with refused ones."""
     value: float | None
@@ -160,12 +161,12 @@ class DoctorScope:
         """The attempts among the newest MAX_EPISODES ended episodes, newest first."""
         treatments = self.definition.convention.treatments
         attempts = []
-        for pk, task, split, run, model, kind, steps, refusals, *returns in self._newest:
+        for pk, task, split, run, model, step, kind, steps, refusals, *returns in self._newest:
             treatment = treatments.get(kind, "keep")
             if treatment != "out":
                 values = [0.0] * 4 if treatment == "zero" else returns
                 attempts.append(
-                    SampledAttempt(pk, task, split, run, model, steps + refusals, *values)
+                    SampledAttempt(pk, task, split, run, model, step, steps + refusals, *values)
                 )
         return attempts
 
@@ -182,6 +183,7 @@ class DoctorScope:
             "split_id",
             "run_id",
             "model",
+            "run_step",
             KIND,
             "steps_count",
             "refused_count",

@@ -121,7 +121,7 @@ WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
 BEHIND_A_SCROLL = """() => {
   const all = [...document.querySelectorAll("main td .reward")];
   const right = (it) => it.getBoundingClientRect().right;
-  const behind = all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1);
+  const behind = all.filter((it) => right(it) > right(it.closest(".card, .scrolls, main")) + 1);
   return [all.length > 0, behind.length];
 }"""
 """Returns whether there are returns, and counts those that are only seen when their table is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,9 +20,12 @@ from episodes.figures.curves.curve_series import (
     GroupLine,
 )
 from episodes.figures.curves.figure_menu import BY_DEFINITION, UNITS, Figure
+from episodes.figures.curves.phases import Phase
 from episodes.figures.curves.run_groups import mean_curve
 from episodes.figures.curves.smoothing import Smoothing
 
+MARK_WIDTH = 0.1
+"""Width of the text of a mark, as a share of the axis."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "return": ("mean", "p10", "p90"),
     "success": ("success", "success_low", "success_high"),
@@ -81,7 +85,10 @@ class _Point(NamedTuple):
 def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
     query, charts = drawing.query, list[dict[str, Any]]()
-    marks = [{"x": mark.x, "text": mark.revision.label} for mark in drawing.marks]
+    marks = [
+        *({"x": mark.x, "text": mark.revision.label} for mark in drawing.marks),
+        *_phase_marks(drawing.phases),
+    ]
     for figure in drawing.figures:
         lines = _lines(drawing, figure)
         charts.append(
@@ -118,6 +125,15 @@ def log_notes(charts: Sequence[dict[str, Any]]) -> list[str]:
 def _values(lines: Sequence[dict[str, Any]]) -> Iterator[float]:
     for line in lines:
         yield from (point["y"] for point in line["points"] if point["y"] is not None)
+
+
+def _phase_marks(phases: Sequence[Phase]) -> Iterator[dict[str, Any]]:
+    """Yield a mark where each phase but the first begins; those close together share a text."""
+    width, last = phases[-1].x_to - phases[0].x if phases else 0.0, -math.inf
+    for phase in phases[1:]:
+        is_close = phase.x - last < width * MARK_WIDTH
+        yield {"x": phase.x, "text": "" if is_close else f"{phase.x:.0f}"}
+        last = last if is_close else phase.x
 
 
 def _unit(drawing: CurveCharts, figure: Figure) -> str:

@@ -32,6 +32,7 @@ from episodes.figures.curves.figure_menu import (
     OWN_COLUMNS,
     Figure,
 )
+from episodes.figures.curves.phases import Phase, phases_of
 from episodes.figures.curves.revision_marks import RevisionMark, marks_of
 from episodes.figures.curves.run_groups import configs_of, groups_by, names_that_differ
 from episodes.figures.curves.tokens import TokenCurve, token_curve
@@ -275,6 +276,12 @@ class CurveCharts:
         marks = marks_of(*(line.curve for line in self.series))
         by_place = {(mark.revision.pk, mark.x): mark for mark in marks}
         return sorted(by_place.values(), key=attrgetter("x"))
+
+    @cached_property
+    def phases(self) -> list[Phase]:
+        """Return the phases of a single curve over training steps; none of other charts."""
+        is_training = len(self.series) == 1 and self.query.x == "step"
+        return phases_of(self.series[0].curve.points) if is_training else []
 
     @property
     def components(self) -> list[ComponentLine]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -15,7 +15,7 @@ from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
-from environments.filtering.parameters import chosen, given, trimmed
+from environments.filtering.parameters import WholeRange, chosen, given, trimmed, whole_from
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.guards import row_or_404
@@ -24,6 +24,7 @@ from episodes.dashboard.view_parameters import definitions_context, overrides_co
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.curve_series import curve_charts
+from episodes.figures.curves.figure_menu import Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import of_one_split
@@ -37,7 +38,12 @@ from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
 MAX_EPISODES = 10
-MAX_STEPS = 40
+MAX_STEPS = 20
+STORY: tuple[Figure, ...] = ("return", "success", "length", "components")
+"""Figures that the page of a run draws unless its address names others; components if there are
+any."""
+MAX_SETTINGS = 8
+"""Values of the configuration that its closed part names."""
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
@@ -126,7 +132,7 @@ def _cell(value: Scalar) -> str:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split")
+@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split", "before")
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
     a curve.
@@ -138,24 +144,51 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """
     run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
     has_steps = Episode.objects.filter(run=run, run_step__isnull=False).exists()
-    values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": run.name}
-    values.pop("part", None)
+    values = {"x": "step" if has_steps else "episode", "y": ",".join(STORY)}
+    values |= request.GET.dict() | {"run": run.name}
+    for name in ("part", "before"):
+        values.pop(name, None)
+    before = given(request.GET, "before", whole_from(1))
     part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
     query = CurveQuery.parse(values, viewer)
     line = RunQuery(run, viewer, query.split_choice, query.definition).result()
     of_run = replace(query.filter.definition_alone, run=run.name)
     query = replace(query, filter=of_one_split(of_run, line.split))
     places, has_older = places_of(run)
-    switches = request.GET.copy()  # with what the page of curves needs
-    for name, text in (query.filter.values() | {"x": query.x}).items():
-        switches[name] = text
     rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
-    chart = panel_of(request, curve_charts(query)) if part == "page" else {}
+    chart = dict[str, Any]()
+    if part == "page":
+        drawing = curve_charts(query)
+        if "y" not in request.GET:
+            query = replace(query, figures=tuple(drawing.figures) or query.figures)
+            drawing = replace(drawing, query=query)
+        chart = panel_of(request, drawing)
+        line_of_run = drawing.series[0]
+        chart["phases"] = [
+            (
+                phase,
+                replace(
+                    line_of_run.filter,
+                    step=WholeRange(int(phase.x), int(phase.x_to)),
+                    ending="attempt",
+                ).to_query(**line_of_run.parts),
+            )
+            for phase in drawing.phases
+        ]
+    switches = request.GET.copy()  # with what the page of curves needs
+    switches.pop("before", None)
+    own = {"x": query.x, "y": ",".join(query.figures)}
+    for name, text in (query.filter.values() | own).items():
+        switches[name] = text
+    steps = steps_of(run, line.definition, MAX_STEPS, line.split, before)
     visible = Run.objects.seen_by(viewer)
     context = chart | {
         "run": run,
         "namesakes": visible.namesakes(run.name) if part != "tables" else [],
         "config": parts.fields(run.config) if run.config else [],
+        "settings": [(name, _cell(value)) for name, value in config_values(run.config).items()][
+            :MAX_SETTINGS
+        ],
         "line": line,
         "environment": line.environment,
         **definitions_context(line.definition, line.overrides, line.environment),
@@ -181,7 +214,10 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
             for name, count, last in places
         ],
         "counted": MAX_COUNTED if has_older else None,
-        "steps": steps_of(run, line.definition, MAX_STEPS, line.split),
+        "steps": steps,
+        "are_latest": before is None,
+        "has_older_steps": bool(steps)
+        and Episode.objects.filter(run=run, run_step__lt=steps[-1].run_step).exists(),
         "reported": reported_usage(run),
         "episodes": rows,
         "mistaken": mistaken_labels_of(rows[0].episode) if rows else {},

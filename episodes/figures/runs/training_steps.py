@@ -1,7 +1,7 @@
 """The latest training steps of a run: the figures of their rollouts and the spread within their
 groups.
 
-They include running episodes, so they are counted from the episodes, the latest MAX_READ of them.
+They include running episodes, so they are counted from the episodes, MAX_READ of them at most.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from django.db import connection
 
+from environments.database.storable import MAX_BIGINT
 from environments.models import Split
 from environments.scoring.definition import Definitions
 from episodes.attempts.endings import rows_of
@@ -29,7 +30,7 @@ MAX_READ = 5_000
 """Episodes that are read at most: so many take about 30 ms."""
 _FIRST_STEP = (
     "SELECT MIN(run_step) FROM (SELECT DISTINCT run_step FROM ("
-    "SELECT run_step FROM episodes_episode WHERE run_id = %s AND run_step IS NOT NULL"
+    "SELECT run_step FROM episodes_episode WHERE run_id = %s AND run_step <= %s"
     " ORDER BY run_step DESC, id DESC LIMIT %s) AS newest ORDER BY run_step DESC LIMIT %s) AS "
     "latest"
 )
@@ -52,20 +53,27 @@ class TrainingStep:
 
 
 def steps_of(
-    run: Run, definitions: Definitions, most: int, split: Split | None = None
+    run: Run,
+    definitions: Definitions,
+    most: int,
+    split: Split | None = None,
+    before: int | None = None,
 ) -> list[TrainingStep]:
     """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ
     episodes together.
 
-    `split`: of which alone the episodes are; the latest steps are those of all splits. Two queries,
-    along the index of training steps.
+    `before`: the training step before which they are; None: the latest. `split`: of which alone the
+    episodes are; the steps are those of all splits. Two queries, along the index of training steps.
     """
+    last = MAX_BIGINT if before is None else before - 1
     with connection.cursor() as cursor:
-        cursor.execute(_FIRST_STEP, [run.pk, MAX_READ, most])
+        cursor.execute(_FIRST_STEP, [run.pk, last, MAX_READ, most])
         (first,) = cursor.fetchone()
     if first is None:
         return []
-    rows = Episode.objects.filter(run=run, run_step__gte=first).order_by("-run_step", "-pk")
+    rows = Episode.objects.filter(run=run, run_step__range=(first, last)).order_by(
+        "-run_step", "-pk"
+    )
     rows = rows if split is None else rows.filter(split=split)
     columns = (
         *("end_number", KIND, "steps_count", definitions.value(), "run_step", "failed_count"),

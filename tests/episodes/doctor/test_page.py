@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,28 @@ def test_the_documented_thresholds_are_these() -> None:
     assert {name: (float(default), words) for name, default, words in rows} == {
         name: (threshold.default, threshold.words) for name, threshold in THRESHOLDS.items()
     }
+
+
+def part_of_run(client: Client, run: int) -> str:
+    """Return the part that the page of a run loads."""
+    page = client.get(f"/runs/{run}/").content.decode()
+    address = unescape(re.findall(rf'hx-get="({PAGE}[^"]*)" hx-trigger="load"', page)[0])
+    return client.get(address, headers={"HX-Request": "true"}).content.decode()
+
+
+def test_the_page_of_a_run_loads_the_findings_and_where_they_begin(client: Client) -> None:
+    run, task = make_run(), make_task()
+    for step in range(24):
+        rewards = [1.0, 0.0] if step < 12 else [0.8, 0.85]
+        end_episodes(*((r, {"run": run, "run_step": step, "task": task}) for r in rewards * 8))
+    part = part_of_run(client, run.pk)
+    assert part.lstrip().startswith("<section") and "From training step 12" in part
+    numbers = list(run.episodes.order_by("pk").values_list("pk", flat=True))
+    around = numbers[12 * 16 - 5 : 12 * 16 + 5]
+    assert re.findall(r'<td><a href="/episodes/(\d+)/">', part) == [str(pk) for pk in around]
+
+
+def test_a_healthy_run_has_no_finding_on_its_page(client: Client) -> None:
+    play_healthily()
+    part = part_of_run(client, make_run().pk)
+    assert "No problem was found" in part and "<dl" not in part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -18,7 +19,7 @@ from episodes.figures.runs.run_list import RUNS_PER_PAGE
 from episodes.models import EnvironmentRevision, Run
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
-from tests.episodes.ended import end_episode
+from tests.episodes.ended import end_episode, end_episodes
 from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -314,3 +315,51 @@ def test_the_parts_that_follow_live_are_those_of_the_page(client: Client) -> Non
             for line in filter(None, again.split("\n")):
                 assert line.strip() in page, (part, line)
     assert client.get(f"/runs/{run.pk}/?part=head").status_code == 400
+
+
+def record_steps(run: Run, count: int = 24, change: int = 12) -> None:
+    """Record training steps, of whose attempts one of eight fails before the change and all but one
+    from then on."""
+    task = make_task()
+    attempts = [
+        (float((place == 0) == (step >= change)), {"run": run, "run_step": step, "task": task})
+        for step in range(count)
+        for place in range(8)
+    ]
+    end_episodes(*attempts)
+
+
+def test_return_success_and_length_are_drawn_by_default(client: Client) -> None:
+    record_steps(run := make_run())
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    charts = json.loads(page.partition('id="curve-data" type="application/json">')[2].split("<")[0])
+    assert [chart["figure"] for chart in charts] == ["return", "success", "length"]
+    assert "report no components" not in page
+    assert [mark["x"] for mark in charts[1]["marks"]] == [12]
+
+
+def test_the_phases_of_a_run_lead_to_their_attempts(client: Client) -> None:
+    record_steps(run := make_run())
+    page = unescape(client.get(f"/runs/{run.pk}/").content.decode())
+    links = re.findall(
+        r'href="/episodes/\?([^"]*ending=attempt)"', page.partition('id="phases"')[2]
+    )
+    steps = [parse_qs(link)["step"] for link in links if "step=" in link]
+    assert steps[:2] == [["0..11"], ["12..23"]]
+
+
+def test_older_training_steps_are_a_page_away(client: Client) -> None:
+    record_steps(run := make_run())
+    first = client.get(f"/runs/{run.pk}/").content.decode()
+    assert re.findall(r'<tr>\s*<td class="right number">(\d+)</td>', first)[-1] == "4"
+    assert 'href="?before=4#steps"' in first
+    older = client.get(f"/runs/{run.pk}/?before=4").content.decode()
+    assert re.findall(r'<tr>\s*<td class="right number">(\d+)</td>', older) == ["3", "2", "1", "0"]
+    assert "Older steps" not in older and "Latest steps" in older
+
+
+def test_the_configuration_stands_above_the_charts(client: Client) -> None:
+    steer("grpo-3", parsed_description({"config": {"lr": 1e-05}}), UNRESTRICTED, [])
+    end_episode(run=Run.objects.get())
+    page = client.get(f"/runs/{Run.objects.get().pk}/").content.decode()
+    assert page.index("lr <b>1e-05</b>") < page.index('id="curve"')
