@@ -66,6 +66,8 @@ ASKED = [
     "episodes/?player=human",
     "episodes/?text=canary",
     "episodes/?revision=canarycode",
+    "episodes/?success=no",
+    "episodes/?environment=canaryenv&success=yes&threshold=0.5",
     f"episodes/?task={NUMBER}",
     f"episodes/export?format=jsonl&ids={NUMBER}",
     "episodes/export?format=jsonl&environment=canaryenv",
