@@ -1,5 +1,7 @@
-"""The part that makes RunTask rows, which compare runs at the tasks that they share. Each batch
-adds to the rows."""
+"""The part that makes RunTask rows: returns of runs by task. Each batch adds to the rows.
+
+The comparison of runs reads episodes instead, because it needs successes, lengths and training
+steps, too."""
 
 from __future__ import annotations
 
