@@ -73,10 +73,10 @@ class Beginning(NamedTuple):
 
     step: int
     findings: list[DoctorFinding]
-    before: list[SampledAttempt]
-    """The last MAX_NEIGHBOURS attempts before the step; none where those that were read do not
-    reach so far back."""
-    after: list[SampledAttempt]
+    before: list[tuple[SampledAttempt, bool]]
+    """The last MAX_NEIGHBOURS attempts before the step, each with whether it is a success; none
+    where those that were read do not reach so far back."""
+    after: list[tuple[SampledAttempt, bool]]
 
 
 def _part_of_run(scope: DoctorScope, report: DoctorReport) -> dict[str, Any]:
@@ -85,13 +85,14 @@ def _part_of_run(scope: DoctorScope, report: DoctorReport) -> dict[str, Any]:
     for finding in report.problems:
         if finding.step is not None:
             by_step[finding.step].append(finding)
-    attempts = sorted(
+    in_order = sorted(
         (attempt for attempt in scope.attempts if attempt.run_step is not None),
         key=lambda attempt: (attempt.run_step, attempt.id),
     )
+    attempts = [(attempt, attempt.is_success(scope.definition)) for attempt in in_order]
     beginnings = []
     for step, findings in sorted(by_step.items()):
-        place = bisect_left(attempts, step, key=lambda attempt: attempt.run_step or 0)
+        place = bisect_left(in_order, step, key=lambda attempt: attempt.run_step or 0)
         before = attempts[max(0, place - MAX_NEIGHBOURS) : place]
         after = attempts[place : place + MAX_NEIGHBOURS] if before else []
         beginnings.append(Beginning(step, findings, before, after))

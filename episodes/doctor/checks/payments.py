@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
 
-from django.db.models import Count, Min, Sum
+from django.db.models import Count, Min, QuerySet, Sum
 from django.urls import reverse
 
 from environments.display.numbers import plain
@@ -19,7 +21,8 @@ from episodes.doctor.findings import (
     step_link,
     too_few,
 )
-from episodes.doctor.scope import DoctorScope
+from episodes.doctor.scope import MAX_STEPS, DoctorScope
+from episodes.models import Step
 
 MIN_KEPT = 1e-6
 """Sum of rewards that is more than an error of rounding."""
@@ -28,26 +31,8 @@ MIN_KEPT = 1e-6
 @check("Repeated calls are rewarded", "repeats", "repeated", "attempts")
 def repeated_calls(scope: DoctorScope) -> DoctorFinding:
     repeats, minimum = int(scope.thresholds["repeats"]), scope.thresholds["attempts"]
-    # the same output means that the call changed nothing: steps through a maze are paid for where
-    # they lead
-    rows = (
-        scope.steps.filter(status="ok", reward__gt=0)
-        .values("episode_id", "tool", "input", "input_blob", "output", "output_blob")
-        .annotate(times=Count("pk"), first=Min("index"), total=Sum("reward"))
-        .filter(times__gte=repeats)
-        .order_by("-times", "-episode_id")
-        .values_list("episode_id", "first", "tool", "times", "total")
-    )
-    calls = list(rows)
-    # a shaped reward takes back what going back had earned: more than one payment has to be kept
-    negative = scope.steps.filter(reward__lt=0, episode__in=[row[0] for row in calls])
-    costs = dict(negative.values_list("episode_id").annotate(cost=Sum("reward")))
-    calls = [
-        (pk, first, tool, times, amount)
-        for pk, first, tool, times, amount in calls
-        if amount * (1 - 1 / times) + costs.get(pk, 0.0) > MIN_KEPT
-    ]
-    paid = {row[0] for row in calls}
+    calls = _repeated(scope.steps, repeats)
+    paid = {call.episode for call in calls}
     groups = defaultdict[int | None, list[int]](list)
     for attempt in scope.attempts_with_steps:
         groups[attempt.run].append(attempt.id)
@@ -67,16 +52,77 @@ def repeated_calls(scope: DoctorScope) -> DoctorFinding:
     )
     if not count or count / total < scope.thresholds["repeated"]:
         return no_problem(f"{sentence}.")
-    calls = [row for row in calls if row[0] in set(attempts)]
-    _, _, _, times, amount = calls[0]
+    calls = [call for call in calls if call.episode in set(attempts)]
     finding = problem(
-        f"{sentence} (worst: {times:,} times, {plain(amount, 3)} together). Reward it only once.",
+        f"{sentence} (worst: {calls[0].times:,} times, "
+        f"{plain(calls[0].amount, 3)} together). Reward it only once.",
         *(
-            step_link(pk, first, f"{tool}, paid {times} times")
-            for pk, first, tool, times, _ in calls[:MAX_EVIDENCE]
+            step_link(call.episode, call.first, f"{call.tool}, paid {call.times} times")
+            for call in calls[:MAX_EVIDENCE]
         ),
     )
-    return replace(finding, run=name)
+    return replace(finding, run=name, step=_first_step(scope, repeats))
+
+
+class RepeatedCall(NamedTuple):
+    """A call of an episode that was paid for the same output again and again."""
+
+    episode: int
+    first: int
+    """Index of its first step."""
+    tool: str
+    times: int
+    amount: float
+
+
+def _repeated(steps: QuerySet[Step], repeats: int) -> list[RepeatedCall]:
+    """Return the calls that are paid as many times or more, most first."""
+    # the same output means that the call changed nothing: steps through a maze are paid for where
+    # they lead
+    rows = (
+        steps.filter(status="ok", reward__gt=0)
+        .values("episode_id", "tool", "input", "input_blob", "output", "output_blob")
+        .annotate(times=Count("pk"), first=Min("index"), total=Sum("reward"))
+        .filter(times__gte=repeats)
+        .order_by("-times", "-episode_id")
+        .values_list("episode_id", "first", "tool", "times", "total")
+    )
+    calls = [RepeatedCall(*row) for row in rows]
+    # a shaped reward takes back what going back had earned: more than one payment has to be kept
+    negative = steps.filter(reward__lt=0, episode__in=[call.episode for call in calls])
+    costs = dict(negative.values_list("episode_id").annotate(cost=Sum("reward")))
+    return [
+        call
+        for call in calls
+        if call.amount * (1 - 1 / call.times) + costs.get(call.episode, 0.0) > MIN_KEPT
+    ]
+
+
+def _first_step(scope: DoctorScope, repeats: int) -> int | None:
+    """Return the training step of a run at which the first phase begins in which calls are repeated
+    as often as counts, by a few attempts of each phase; None without training steps."""
+    [course, *_] = scope.courses
+    if not scope.run or course.axis != "step":
+        return None
+    samples = []
+    for phase in course.phases:
+        attempts = [
+            attempt
+            for attempt in scope.attempts
+            if attempt.run_step is not None and phase.x <= attempt.run_step <= phase.x_to
+        ][: int(scope.thresholds["attempts"])]
+        totals = accumulate(attempt.steps for attempt in attempts)
+        count = sum(total <= MAX_STEPS // len(course.phases) for total in totals)
+        samples.append([attempt.id for attempt in attempts[:count]])
+    steps = Step.objects.filter(episode__in=[pk for sample in samples for pk in sample]).order_by()
+    paid = {call.episode for call in _repeated(steps, repeats)}
+    least = scope.thresholds["repeated"]
+    starts = (
+        int(phase.x)
+        for phase, sample in zip(course.phases, samples, strict=True)
+        if sample and 0 < len(paid.intersection(sample)) >= least * len(sample)
+    )
+    return next(starts, None)
 
 
 @check("Rewards of steps that outweigh the end", "outweigh", "attempts")

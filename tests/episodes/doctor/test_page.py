@@ -143,6 +143,7 @@ def test_the_page_of_a_run_loads_the_findings_and_where_they_begin(client: Clien
     numbers = list(run.episodes.order_by("pk").values_list("pk", flat=True))
     around = numbers[12 * 16 - 5 : 12 * 16 + 5]
     assert re.findall(r'<td><a href="/episodes/(\d+)/">', part) == [str(pk) for pk in around]
+    assert re.findall(r'data-success="(\w+)"', part) == ["no", "yes"] * 2 + ["no"] * 6
 
 
 def test_a_healthy_run_has_no_finding_on_its_page(client: Client) -> None:
