@@ -11,7 +11,7 @@ import re
 from itertools import combinations
 from pathlib import Path
 
-from episodes.rendering.line_colours import COLOURS
+from episodes.rendering.line_colours import COLOURS, ON_WHITE
 from tests.rows import each
 
 TOKENS = Path("static/orsweb/tokens.css").read_text()
@@ -60,6 +60,12 @@ def lab(colour: Triple) -> Triple:
         for share in shares
     )
     return (116 * y - 16, 500 * (x - y), 200 * (y - z))
+
+
+def test_figures_for_papers_have_the_colours_of_the_light_theme() -> None:
+    assert all(
+        f"--line-{place}: light-dark({colour}," in TOKENS for place, colour in enumerate(ON_WHITE)
+    )
 
 
 @each("theme", [0, 1])

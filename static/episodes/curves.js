@@ -57,7 +57,7 @@ function withKept(asked) {
 
 function keepInForm({ target: form }) {
   if (form.method !== "get" || !isOwn(form.action)) return;
-  for (const name of KEPT) {
+  for (const name of panel.contains(form) ? [...KEPT, "from", "to"] : KEPT) {
     form.querySelector(`input[type=hidden][name=${name}]`)?.remove();
     if (!query.has(name)) continue;
     const field = Object.assign(document.createElement("input"), { type: "hidden", name, value: query.get(name) });
@@ -164,7 +164,6 @@ function listenToSwitches() {
     refetch();
   });
   panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
-  panel.querySelector("[data-png]").addEventListener("click", download);
   panel.addEventListener("click", onClick);
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) panel.addEventListener(type, onRow);
 }
@@ -189,16 +188,6 @@ function listenToSmoothing(choice) {
     }
     apply();
   });
-}
-
-async function download() {
-  for (const { figure, chart } of charts) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await chart.png());
-    link.download = charts.length === 1 ? "curve.png" : `curve-${figure}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  }
 }
 
 // --- the episodes of a point -----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
-//        caption: lines that an image of the chart shows below it,
 //        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
 //                  points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
 // y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
@@ -48,7 +47,6 @@ export function drawChart(canvas, data, view = { hidden: new Set(), highlighted:
     },
     redraw: () => redraw(state),
     hover: (place) => hover(state, place),
-    png: () => png(state),
     destroy() {
       themes.disconnect();
       scheme.removeEventListener("change", onScheme);
@@ -384,36 +382,6 @@ function onKey(state, event) {
 
 function dispatch(state, type, detail) {
   state.canvas.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
-}
-
-function png(state) {
-  const copy = document.createElement("canvas");
-  const style = getComputedStyle(document.body);
-  const ratio = state.canvas.width / state.canvas.clientWidth;
-  const context = copy.getContext("2d");
-  const font = `${12 * ratio}px ${style.fontFamily}`;
-  context.font = font;
-  const lines = (state.data.caption ?? []).flatMap((line) => wrapped(context, line, state.canvas.width - 24 * ratio));
-  copy.width = state.canvas.width;
-  copy.height = state.canvas.height + (lines.length ? lines.length * 18 + 12 : 0) * ratio;
-  context.fillStyle = style.backgroundColor;
-  context.fillRect(0, 0, copy.width, copy.height);
-  context.drawImage(state.canvas, 0, 0);
-  context.font = font; // a new size resets it
-  context.fillStyle = style.color;
-  lines.forEach((line, place) => context.fillText(line, 12 * ratio, state.canvas.height + (place + 1) * 18 * ratio));
-  return new Promise((done) => copy.toBlob(done, "image/png"));
-}
-
-// Break a text into lines that fit, between words.
-function wrapped(context, text, width) {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (lines.at(-1) && context.measureText(longer).width > width) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
 }
 
 // --- texts and colours -----------------------------------------------------------------------------------------------

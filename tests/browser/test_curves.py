@@ -98,10 +98,12 @@ def drag(page: Page, canvas: Page | Locator) -> None:
 def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smoothed(
     curve: Page,
 ) -> None:
+    curve.get_by_text("Figure", exact=True).click()
     with curve.expect_download() as waited:
-        curve.get_by_role("button", name="PNG").click()
-    assert waited.value.suggested_filename == "curve.png"
-    assert Path(waited.value.path()).read_bytes().startswith(b"\x89PNG")
+        curve.get_by_role("button", name="Python").click()
+    assert waited.value.suggested_filename == "curves.py"
+    assert f"{FIRST}'" in Path(waited.value.path()).read_text()
+    curve.get_by_text("Figure", exact=True).click()
     light, raw = chart(curve, "line.borderColor"), chart(curve, "line.data.map(({ y }) => y)")
     curve.emulate_media(color_scheme="dark")
     line = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets"

@@ -35,7 +35,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run
 
 AXES: tuple[Axis, ...] = get_args(Axis)
-FORMATS = ("json", "csv")
+FORMATS = ("json", "csv", "data", "py", "svg", "pdf", "png")
 PARAMETERS = (
     "x",
     "y",
@@ -51,7 +51,10 @@ PARAMETERS = (
     "from",
     "to",
     "format",
+    "size",
 )
+MAX_INCHES = 40.0
+_SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)x(\d{1,2}(?:\.\d{1,2})?)")
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
 _RUN_LIST_FORM = (
     "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a "
@@ -86,6 +89,8 @@ class CurveQuery:
     """Keys of the curves that stand out."""
     zoom: Range = WHOLE
     format: str = ""
+    size: tuple[float, float] = (7.0, 3.0)
+    """Width of a figure for papers, and height of each of its charts, in inches."""
 
     @property
     def definition(self) -> DefinitionOverrides:
@@ -133,6 +138,7 @@ class CurveQuery:
             highlighted=value("highlight", _keys, ()),
             zoom=zoom,
             format=value("format", chosen(FORMATS), ""),
+            size=value("size", _inches, (7.0, 3.0)),
         )
 
     def to_query(self) -> str:
@@ -163,6 +169,15 @@ class CurveQuery:
 
 def _figures(name: str, text: str) -> tuple[Figure, ...]:
     return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
+
+
+def _inches(name: str, text: str) -> tuple[float, float]:
+    size = _SIZE.fullmatch(text.strip())
+    width, height = map(float, size.groups()) if size else (0.0, 0.0)
+    if not (1 <= width <= MAX_INCHES and 1 <= height <= MAX_INCHES):
+        limits = f"1 to {MAX_INCHES:g}, such as 3.4x2.4"
+        raise BadFilter(name, text, f"it takes a width and a height in inches from {limits}")
+    return width, height
 
 
 def _keys(name: str, text: str) -> tuple[str, ...]:

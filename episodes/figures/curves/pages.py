@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.database.folding import holding
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import any_text, given
+from environments.filtering.parameters import BadFilter, any_text, given
 from environments.models import Environment
 from episodes.attempts.file_headers import coverage_header, definition_header
 from episodes.dashboard.view_parameters import definition_context, overrides_context
@@ -26,6 +26,13 @@ from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
 from episodes.figures.curves.curve_query import AXES, CurveQuery, run_ids
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
+from episodes.figures.curves.paper_figure import (
+    DATA,
+    can_draw,
+    drawn,
+    figure_data,
+    figure_script,
+)
 from episodes.figures.run_splits import labelled
 from episodes.figures.scopes import MAX_SERIES, OVERLAYS
 from episodes.filtering.names import models, runs
@@ -36,6 +43,19 @@ MAX_CHOICES = 50
 """Number of runs that are offered besides the chosen ones; a search finds the others."""
 MAX_SEARCHED = 10_000
 """Number of the newest runs that are searched and counted."""
+MEDIA_TYPES = {
+    "data": "text/csv; charset=utf-8",
+    "py": "text/x-python; charset=utf-8",
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "png": "image/png",
+}
+SIZES = (
+    ("3.4x2.4", "one column, 3.4 by 2.4 in"),
+    ("7x3", "page width, 7 by 3 in"),
+    ("10x5.6", "slide, 10 by 5.6 in"),
+)
+NO_MATPLOTLIB = 'its operator adds it with pip install "orsweb[figures]"'
 _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 
 
@@ -58,6 +78,8 @@ def curves(request: HttpRequest) -> HttpResponse:
         return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
     if query.format == "json":
         return JsonResponse({"charts": charts_of(drawing)})
+    if query.format:
+        return _file(drawing)
     viewer, environment = query.filter.viewer, drawing.rows.environment
     splits = environment.splits.values_list("name", flat=True) if environment else ()
     context = panel_of(request, drawing) | {
@@ -76,6 +98,24 @@ def curves(request: HttpRequest) -> HttpResponse:
         return render(request, "figures/curve_tables.html", context)
     status = 400 if drawing.rows.unknown else 200
     return render(request, "figures/curves.html", context, status=status)
+
+
+def _file(drawing: CurveCharts) -> HttpResponse:
+    """Return a figure for papers, its data, or the script that draws it. Raises: BadFilter where
+    figures cannot be drawn."""
+    query, charts = drawing.query, charts_of(drawing)
+    if query.format == "data":
+        name, content = DATA, "".join(figure_data(charts, query)).encode()
+    elif query.format == "py":
+        name, content = "curves.py", figure_script(charts, query).encode()
+    elif not can_draw():
+        raise BadFilter("format", query.format, f"this server lacks matplotlib; {NO_MATPLOTLIB}")
+    elif not charts:
+        raise BadFilter("format", query.format, "there is nothing to draw")
+    else:
+        name, content = f"curves.{query.format}", drawn(charts, query)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(content, content_type=MEDIA_TYPES[query.format], headers=headers)
 
 
 def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
@@ -101,6 +141,8 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
         "switches": request.GET,
+        "sizes": SIZES,
+        "can_draw": can_draw(),
         "chosen_runs": ",".join(str(run.pk) for run in runs),
         "most_runs": MAX_SERIES,
     }

@@ -1,0 +1,97 @@
+"""Figures for papers: the file of what is drawn, the script, and what the script draws."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+from pytest import MonkeyPatch
+
+from episodes.figures.curves import pages
+from tests.episodes.ended import end_episode
+from tests.rows import each
+from tests.stored import make_run
+
+pytestmark = pytest.mark.django_db
+CURVES = "/runs/curves/"
+NAMES = ("=a $x$ <b>", "_second", "third")
+
+
+def address(format_: str, **more: str) -> str:
+    """Return the address of a figure of three runs, of which the third is hidden."""
+    runs = [make_run(name) for name in NAMES]
+    for run in runs:
+        for step in (1, 2):
+            end_episode(step * 1e9, run=run, run_step=step)
+    values = {"runs": ",".join(str(run.pk) for run in runs), "hidden": str(runs[2].pk)}
+    values |= {"x": "step", "y": "return,success", "format": format_, **more}
+    return f"{CURVES}?{urlencode(values)}"
+
+
+def test_its_data_are_the_points_of_the_lines_that_are_shown(client: Client) -> None:
+    answer = client.get(address("data", smooth="0.5"))
+    assert answer["Content-Disposition"] == 'attachment; filename="curves-data.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    of_return = [row for row in rows if row["chart"] == "return"]
+    assert [(row["line"], row["x"], row["n"]) for row in of_return] == [
+        *(("0", "1", "1"), ("0", "2", "1")),
+        *(("1", "1", "1"), ("1", "2", "1")),
+    ]
+    assert float(of_return[1]["y"]) == pytest.approx(1e9 * 5 / 3)  # as it is drawn: smoothed
+
+
+@each(
+    ("format_", "start", "kind"),
+    [
+        ("svg", b"<?xml", "image/svg+xml"),
+        ("pdf", b"%PDF", "application/pdf"),
+        ("png", b"\x89PNG", "image/png"),
+    ],
+)
+def test_it_is_drawn_with_legend_and_titles(
+    client: Client, format_: str, start: bytes, kind: str
+) -> None:
+    answer = client.get(address(format_, size="5x2"))
+    assert answer.content.startswith(start) and answer["Content-Type"] == kind
+    if format_ == "svg":
+        picture = answer.content.decode()
+        for text in ("=a $x$ &lt;b&gt;", "_second", "Training step", "Return (sum)", "1G"):
+            assert f">{text}<" in picture
+        assert "third" not in picture
+        assert 'width="360pt" height="300pt"' in picture  # two charts and a line of the legend
+
+
+def test_a_label_cannot_become_a_line_of_the_script(client: Client) -> None:
+    end_episode(1.0, model="x\nraise SystemExit\r# '")
+    script = client.get(f"{CURVES}?by=model&format=py").content.decode()
+    assert not re.search(r"^\s*raise", script, re.MULTILINE)
+    compile(script, "curves.py", "exec")
+
+
+def test_the_script_draws_the_data_with_what_the_page_highlights(client: Client) -> None:
+    script = client.get(address("py", group="nothing")).content.decode()
+    compile(script, "curves.py", "exec")
+    assert "SIZE = (7.0, 3.0)" in script and "'Return: sum" in script
+    highlighted = client.get(address("py", highlight=str(make_run("_second").pk)))
+    drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, True\)"
+    assert re.search(drawn, highlighted.content.decode())
+
+
+@each("size", ["3", "0x3", "3x99", "ax3"])
+def test_a_size_that_no_figure_has_is_refused(client: Client, size: str) -> None:
+    answer = client.get(address("svg", size=size))
+    assert answer.status_code == 400 and "3.4x2.4" in answer.content.decode()
+
+
+def test_without_matplotlib_there_are_data_and_script(
+    client: Client, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "can_draw", lambda: False)
+    refused = client.get(address("pdf"))
+    assert refused.status_code == 400 and "orsweb[figures]" in refused.content.decode()
+    page = client.get(address("")).content.decode()
+    assert 'value="py"' in page and 'value="svg"' not in page
