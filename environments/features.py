@@ -88,6 +88,9 @@ class Feature:
     episode_formats: str = ""
     """Sequence of the formats in which episodes can be downloaded, for menus (`ExportFormat` in
     `episodes/transfer/formats/`)."""
+    named_places: str = ""
+    """Sequence of functions that yield the places whose names contain a text, for the palette
+    (`episodes/browsing/named_places.py`)."""
     upkeep: str = ""
     """Module whose functions `start` and `stop` are called when a server starts and stops; empty if
     there is none."""

@@ -22,6 +22,7 @@ from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
+from episodes.browsing.named_places import places_named
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.live_parts import shared_part
 from episodes.filtering.columns import HEADINGS, headings, with_list_columns
@@ -71,6 +72,8 @@ def episodes(request: HttpRequest) -> HttpResponse:
         return shared_part(request, "episodes/browse_table.html", sight, table)
     context = table()
     page = context["page"]
+    if query.filter.text:
+        context["places"] = places_named(query.filter.text, query.filter.viewer)
     context |= _form(query, page)
     return render(request, "episodes/browse.html", context, status=400 if page.unknown else 200)
 

@@ -20,5 +20,6 @@ FEATURE = Feature(
     admin="episodes.suites.admin",
     admin_pages=[AdminLink("Suites", "trophy", "admin:episodes_suite_changelist")],
     episode_filters="episodes.suites.episode_filter.EPISODE_FILTERS",
+    named_places="episodes.suites.named_places.NAMED_PLACES",
     quotation="episodes.suites.versions.quoted_in",
 )

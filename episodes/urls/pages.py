@@ -12,6 +12,7 @@ from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.events import events
 from episodes.dashboard.guards import of_episode, unless_blind
+from episodes.dashboard.palette import palette
 from episodes.dashboard.rollouts import rollout_link, rollout_page, rollouts
 from episodes.figures import urls as figures
 
@@ -44,6 +45,7 @@ urlpatterns = [
         for address, view, name in OF_EPISODE
     ),
     path("episodes/", episodes, name="episodes"),
+    path("episodes/palette.json", palette, name="palette"),
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
     path("rollouts/", rollouts, name="rollouts"),

@@ -104,14 +104,15 @@ _ADMIN = (
 )
 ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
 CUT_OFF = """([sentence, name]) => {
-  const found = [...document.querySelectorAll("td .coverage summary")];
-  found.forEach((it) => { it.textContent = sentence; });
+  const found = [...document.querySelectorAll("td a[href*='ending=attempt']")];
+  const line = () => Object.assign(document.createElement("span"), { className: "coverage", textContent: sentence });
+  found.forEach((it) => it.after(line()));
   document.querySelectorAll("td .split b").forEach((it) => { it.textContent = name; });
   const wide = [...document.querySelectorAll(".card:has(table)")].filter((card) => card.scrollWidth > card.clientWidth);
   return [found.length > 0, wide.map((card) => card.querySelector("table").outerHTML)];
 }"""
-"""Writes a long line about coverage into each cell that has one, and a name over that of each split;
-returns whether there are any such lines, and the tables that are wider than their cards.
+"""Writes a long line about coverage beside each number of attempts, and a name over that of each
+split; returns whether there are any such numbers, and the tables that are wider than their cards.
 """
 WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
   .filter((it) => it.checkVisibility() && !it.closest(".scrolls, .card, pre"))
@@ -137,7 +138,7 @@ BEHIND_ITS_CELL = """(table) => {
 """Counts what its cell cuts off."""
 TRAIL = "[...document.querySelectorAll('.trail > *')].map((it) => [it.clientWidth, it.scrollWidth])"
 """Width of each part of the breadcrumb, and the width that it needs."""
-LONG_COVERAGE = "13,407 · 12,712 excluded · 1,031 not a number"
+LONG_COVERAGE = "· 12,712 excluded · 1,031 not a number"
 LONG_SPLIT = "questions-about-citrus-fruit-that-nobody-answered-in-2025"
 WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 """A table of Markdown that scrolls at any width."""

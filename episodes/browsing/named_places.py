@@ -1,0 +1,86 @@
+"""Places whose names contain a text: environments, runs, models, tasks, an episode by its number, and
+those of features. For the palette (Ctrl K) and the search field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from environments.features import named
+from environments.models import Environment, Split, Viewer
+from environments.tasks.split_indexes import served
+from episodes.filtering.names import models, runs
+from episodes.models import Episode, Run
+
+MAX_OF_A_KIND = 6
+_NUMBER = re.compile(r"#?(\d{1,18})")
+_TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)\s*#\s*(?P<index>\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlace:
+    kind: str
+    """What it is, in one word, such as "run"."""
+    name: str
+    url: str
+
+
+def places_named(text: str, viewer: Viewer) -> list[NamedPlace]:
+    """Return what the viewer may see by that name, MAX_OF_A_KIND of each kind; nothing for an empty
+    text. Among runs and models the newest MAX_NAMES of `names.py` are searched."""
+    text = text.strip()[:200]
+    if not text:
+        return []
+    kinds = [_episode, _tasks, _environments, _runs, _models, *named("named_places")]
+    return [place for kind in kinds for place in islice(kind(text, viewer), MAX_OF_A_KIND)]
+
+
+def _episode(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    if number := _NUMBER.fullmatch(text):
+        for pk in Episode.objects.seen_by(viewer).filter(pk=number[1]).values_list("pk", flat=True):
+            yield NamedPlace("episode", f"#{pk}", reverse("episode", args=[pk]))
+
+
+def _tasks(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    """Yield the tasks at a place, such as `test #0` or `math test #0`."""
+    if not (match := _TASK.fullmatch(text)):
+        return
+    splits = Split.objects.filter(
+        name__iexact=match["split"],
+        is_served=True,
+        environment__in=Environment.objects.seen_by(viewer),
+    ).exclude(pk__in=viewer.sealed_splits)
+    if match["environment"]:
+        splits = splits.filter(environment__name__iexact=match["environment"])
+    index = int(match["index"])
+    splits = splits.select_related("environment").order_by("environment__position")
+    for split in splits[:MAX_OF_A_KIND]:
+        tasks = served(split).order_by("position").values_list("task", flat=True)
+        for pk in tasks[index : index + 1]:
+            name = f"{split.environment.name} {split.name} #{index}"
+            yield NamedPlace("task", name, reverse("task", args=[pk]))
+
+
+def _environments(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    rows = Environment.objects.seen_by(viewer).filter(name__icontains=text)
+    for name in rows.order_by("-is_hosted", "position").values_list("name", flat=True):
+        yield NamedPlace("environment", name, reverse("environment", args=[name]))
+
+
+def _runs(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    names = [name for name in runs(viewer) if text.casefold() in name.casefold()]
+    ids = dict(Run.objects.filter(name__in=names[:MAX_OF_A_KIND]).values_list("name", "pk"))
+    for name in names[:MAX_OF_A_KIND]:
+        if name in ids:
+            yield NamedPlace("run", name, reverse("run", args=[ids[name]]))
+
+
+def _models(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    for name in models(viewer):
+        if text.casefold() in name.casefold():
+            yield NamedPlace("model", name, f"{reverse('episodes')}?{urlencode({'model': name})}")

@@ -1,0 +1,69 @@
+"""What the palette and the search field find by name."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from environments.models import Environment
+from episodes.models import Suite
+from tests.episodes.ended import end_episode
+from tests.people import client_of
+from tests.stored import make_environment, make_run, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def found(client: Client, text: str) -> list[tuple[str, str]]:
+    answer = client.get("/episodes/palette.json", {"text": text}).json()
+    return [(place["kind"], place["name"]) for place in answer["places"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("GRPO", [("run", "grpo-3"), ("model", "grpo-tuned")]),
+        ("mat", [("environment", "math")]),
+        ("test #1", [("task", "math test #1")]),
+        ("math TEST#1", [("task", "math test #1")]),
+        ("chess test #1", []),
+        ("test #2", []),
+        ("core", [("suite", "core-bench")]),
+        ("  ", []),
+    ],
+)
+def test_places_are_found_by_their_names(client: Client, text: str, places: list[object]) -> None:
+    make_split(make_task(), make_task(), name="test")
+    end_episode(run=make_run("grpo-3"), model="grpo-tuned")
+    Suite.objects.create(name="core-bench", author="ada")
+    assert found(client, text) == places
+
+
+def test_a_number_is_an_episode_and_its_address_opens_it(client: Client) -> None:
+    episode = end_episode()
+    for text in (f"{episode.pk}", f"#{episode.pk}"):
+        [place] = client.get("/episodes/palette.json", {"text": text}).json()["places"]
+        assert place == {
+            "kind": "episode",
+            "name": f"#{episode.pk}",
+            "url": f"/episodes/{episode.pk}/",
+        }
+    assert found(client, "#999999") == []
+
+
+def test_nobody_finds_what_is_private(settings: object) -> None:
+    environment = make_environment("secret-lab")
+    make_split(make_task(environment=environment), name="test", environment=environment)
+    episode = end_episode(run=make_run("secret-run"), model="secret-model", environment=environment)
+    Environment.objects.filter(pk=environment.pk).update(is_private=True)
+    viewer, root = client_of("viewer"), Client()
+    root.force_login(User.objects.create_superuser("root"))
+    for text in ("secret", "test #0", str(episode.pk)):
+        assert found(viewer, text) == [] and found(root, text) != []
+
+
+def test_the_search_field_finds_names_too(client: Client) -> None:
+    run = make_run("grpo-3")
+    page = client.get("/episodes/?text=grpo").content.decode()
+    assert f'run <a href="/runs/{run.pk}/">grpo-3</a>' in page
