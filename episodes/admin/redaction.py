@@ -43,7 +43,7 @@ class RedactionAdmin(ReadOnlyAdmin):
     is_about_all = True
     list_display = ("__str__", "author", "reason", "rows", "created", "finished")
     ordering = ("-pk",)
-    empty = "Nothing was redacted. A step of a replay has a link to redact a text in it."
+    empty = "Nothing was redacted. Redact text from any step in a replay."
     empty_command = "redact"
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -13,6 +13,7 @@ from environments.display.parts import Part, blocks, fields, prompt, read_json
 from environments.display.visible import visible
 from environments.errors import shorten
 from episodes.models import Blob, Episode, Step
+from episodes.rendering.ansi import ansi
 from episodes.transcript.cards import MessageCard, message_cards
 
 STEPS_AT_EACH_END = 3
@@ -94,8 +95,9 @@ def _shortened(parts: Sequence[Part]) -> list[Part]:
 
 
 def _text(parts: Sequence[Part]) -> str:
-    text = "\n".join(_text_of(part) for part in parts).strip()
-    return visible(shorten(text, MAX_SHOWN_CHARACTERS))
+    """Return the texts of the parts, cut; HTML if they are terminal output."""
+    text = shorten("\n".join(_text_of(part) for part in parts).strip(), MAX_SHOWN_CHARACTERS)
+    return ansi(text) if "\x1b" in text else visible(text)
 
 
 def _text_of(part: Part) -> str:

@@ -39,10 +39,10 @@ HELD = (
 CHECKS = {
     "stopping": "Takes new sessions",
     "database": "The database answers",
-    "queue": "Calls that wait to be recorded",
-    "commit_lag": "The oldest of them waits",
+    "queue": "Recording queue",
+    "commit_lag": "Oldest queued call",
     "disk": "Free space",
-    "follower": "Figures last followed the record",
+    "follower": "Statistics updated",
 }
 """What the page calls each check of `/ready`."""
 

@@ -43,7 +43,7 @@ def set_up(page: Page, name: str) -> str:
     page.get_by_role("link", name="New study").click()
     page.get_by_label("Name", exact=True).fill(name)
     split = page.locator("option", has_text="math / train")
-    page.get_by_label("Tasks of").select_option(split.get_attribute("value"))
+    page.get_by_label("Task source").select_option(split.get_attribute("value"))
     page.get_by_text("Only some of the split").click()
     page.get_by_label("Numbers").fill(f"0-{TASKS - 1}")
     page.get_by_label("Instructions").fill("Work out **one number**.")

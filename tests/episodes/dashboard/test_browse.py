@@ -386,3 +386,10 @@ def test_a_parameter_with_an_example_has_a_field_in_the_form(client: Client) -> 
     text = page(client, "/episodes/?label=seed%3D3")
     assert '<label for="f-label">Label (seed=3,4;arm=b)</label>' in text
     assert '<input id="f-label" name="label" value="seed=3"' in text
+
+
+def test_the_preview_renders_terminal_colours_as_the_replay_does(client: Client) -> None:
+    episode = make_episode()
+    make_step(episode, "\x1b[01;34mastropy\x1b[0m <b>")
+    text = page(client, f"/episodes/{episode.pk}/preview/")
+    assert '<span class="ansi-bold ansi-blue">astropy</span> &lt;b&gt;' in text

@@ -92,7 +92,7 @@ def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> No
     for reward in (1.0, 1.0, 1.0, None, None, None):
         end_episode(reward, run=run)
     page = client.get(f"/runs/{run.pk}/?return=max").content.decode()
-    assert "n = 3<" in page and re.search(r">6</a> count as attempts", page)
+    assert "n = 3<" in page and re.search(r">6</a> attempts", page)
 
 
 def test_the_switches_of_its_curve_keep_to_the_run(client: Client) -> None:
@@ -227,6 +227,15 @@ def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> N
     page = client.get("/runs/").content.decode()
     sentence = "1 attempt; 1 infrastructure failure excluded"
     assert f'title="{sentence}">· 1 excluded</span>' in page
+
+
+def test_its_notes_are_rendered_and_its_commit_is_short(client: Client) -> None:
+    run = make_run()
+    described = {"notes": "**Bonus** for `tests`", "git_commit": "0123456789abcdef"}
+    Run.objects.filter(pk=run.pk).update(updated=NOW, **described)
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    assert "<strong>Bonus</strong> for <code>tests</code>" in page
+    assert '<code title="0123456789abcdef">01234567</code>' in page
 
 
 def test_a_run_leads_to_the_others_of_its_title(client: Client) -> None:

@@ -111,6 +111,15 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
         client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30")
 
 
+def test_a_task_has_the_same_name_on_every_page(client: Client) -> None:
+    task, run = make_group(0.5, 1.0)
+    make_split(make_task(), task, name="test")
+    paths = (f"/tasks/{task.pk}/", f"/tasks/{task.pk}/group/?run={run.pk}&step=30")
+    for path in paths:
+        page = client.get(path).content.decode()
+        assert "test #1" in page and f"task {task.pk}" not in page
+
+
 def switched() -> Task:
     """Return a task with three attempts by two models, a probe and a failure. Each sum is 0.25,
     each maximum larger."""
