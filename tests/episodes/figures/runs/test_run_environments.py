@@ -122,7 +122,7 @@ def assert_the_same_everywhere(client: Client, run: Run, address: str) -> None:
     ]
     page = client.get(f"/runs/{run.pk}/?{address}").context
     compared = client.get(
-        f"/compare/?runs={run.pk},{Run.objects.get(name='other').pk}&{address}"
+        f"/compare/?runs={run.pk},{Run.objects.get(name='other').pk}&x=episode&{address}"
     ).context
     found = [shown(line.outline.total), shown(page["line"].outline.total)]
     for drawn in (
@@ -136,7 +136,9 @@ def assert_the_same_everywhere(client: Client, run: Run, address: str) -> None:
     found.append(in_api(content(client, f"/api/runs/{run.pk}?{address}")["figures"]))
     found.append(in_api(content(client, f"/api/curves?run=mixed&x=step&{address}")["total"]))
     assert found == [expected] * len(found)
-    assert compared["pairing"].versus[0].scored == expected.n  # all tasks are shared
+    for line in compared["pairing"].measures:
+        if line.measure.name in ("success", "return"):
+            assert line.runs[0].attempts == expected.n  # all tasks are shared
 
 
 def test_each_environment_is_judged_alone_and_lists_have_what_is_counted(
@@ -205,12 +207,14 @@ def test_the_task_by_task_comparison_takes_each_task_by_its_environment(
     client: Client, run: Run
 ) -> None:
     other = Run.objects.get(name="other")
-    pairing = client.get(f"/compare/?runs={run.pk},{other.pk}").context["pairing"]
+    pairing = client.get(f"/compare/?runs={run.pk},{other.pk}&x=episode").context["pairing"]
     assert len(pairing.tasks) == 8
-    for one in pairing.tasks:
-        for side, of_run in zip(one.sides, (run, other), strict=True):
-            expected = counted(DefinitionOverrides(), run=of_run, task=one.task)
-            assert (side.scored, side.mean) == (expected.n, expected.mean)
+    for pair in pairing.tasks:
+        success, returns = pair.figures[:2]
+        for place, of_run in enumerate((run, other)):
+            expected = counted(DefinitionOverrides(), run=of_run, task=pair.task)
+            assert (pair.attempts[place], returns.means[place]) == (expected.n, expected.mean)
+            assert success.means[place] == expected.successes / expected.n
 
 
 def test_a_zoomed_curve_of_one_environment_has_the_points_of_the_whole(
