@@ -123,6 +123,11 @@ class Curve:
     note: str
     """A sentence for the page next to the curve; may be empty."""
 
+    @property
+    def steps_of_a_point(self) -> int:
+        """Number of training steps that a point of a curve by step averages, at most."""
+        return max((int(point.x_to - point.x) + 1 for point in self.points), default=1)
+
 
 def curve(
     scope: Scope,
@@ -208,8 +213,6 @@ def curve_of(
         low, high = min(point.first_end for point in line), max(point.last_end for point in line)
         ends = WholeRanges([WholeRange(low, high)])
     notes = [scope.note, cover.missing]
-    if axis == "step" and any(span.low != span.high for span in cover.blocks):
-        notes.append("With so many episodes, neighbouring training steps may share a point.")
     notes.append(sentence_of(error, definitions))
     return Curve(
         scope=scope,

@@ -265,6 +265,9 @@ class CurveCharts:
             notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
         if len(self.series) > MAX_COMPARED and {"components", "tokens"} & {*self.query.figures}:
             notes.append(f"Components and tokens are drawn of {MAX_COMPARED} curves at most.")
+        steps = max((line.curve.steps_of_a_point for line in self.series), default=1)
+        if self.query.x == "step" and steps > 1:
+            notes.append(f"A point averages up to {steps:,} training steps. Zoom in for detail.")
         if stepless := sum(line.curve.stepless for line in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
             notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")

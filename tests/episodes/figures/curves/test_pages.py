@@ -106,6 +106,15 @@ def test_those_without_a_training_step_are_counted_where_there_are_any(client: C
     assert "training step;" not in client.get(f"{CURVES}?run=grpo-3").content.decode()
 
 
+def test_a_page_says_how_many_training_steps_a_point_averages(client: Client) -> None:
+    for step in range(60):
+        end_episode(run=make_run(), run_step=step)
+    page = f"{CURVES}?run=grpo-3&x=step"
+    said = "A point averages up to 3 training steps. Zoom in for detail."
+    assert said in client.get(page).content.decode()
+    assert "A point averages" not in client.get(f"{page}&from=10&to=19").content.decode()
+
+
 def test_runs_are_drawn_over_each_other(client: Client) -> None:
     for name in ("first", "second"):
         end_episode(run=make_run(name))
