@@ -1,4 +1,4 @@
-"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup,
+"""Models of rollups, which are derived from ended episodes: CurveBlock, RunTotal, StepSpan, StepGroup,
 Activity, ToolUse, RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of
@@ -95,6 +95,21 @@ class CurveBlock(Summed):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id}, level {self.level}, block {self.number}"
+
+
+class RunTotal(Summed):
+    """A summary of all endings of one run in one environment and split, by which lists of runs are
+    sorted; updated with each batch. Its scope is the run."""
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["scope_id", "environment_id", "split_id"], name="runtotal_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.scope_id}"
 
 
 class StepSpan(Summed):

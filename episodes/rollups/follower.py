@@ -36,6 +36,7 @@ from episodes.rollups.rollouts import RolloutFollowing
 from episodes.rollups.rollouts import start_over as start_rollouts_over
 from episodes.rollups.rollup_part import RollupPart
 from episodes.rollups.run_tasks import RunTasksPart
+from episodes.rollups.run_totals import RunTotalsPart
 from episodes.rollups.step_spans import SpansPart
 from episodes.rollups.text import TextPart
 from episodes.rollups.tools import ToolsPart
@@ -49,6 +50,7 @@ def make_parts() -> list[RollupPart]:
         SpansPart(),
         ToolsPart(),
         RunTasksPart(),
+        RunTotalsPart(),
         ComponentsPart(),
         TextPart(),
     ]

@@ -19,6 +19,7 @@ from episodes.rollups.changed_episodes import counted_anew
 from episodes.rollups.progress import followed_to
 from episodes.rollups.recount import hold_counting, recount_tasks
 from episodes.rollups.run_tasks import RunTasksPart
+from episodes.rollups.run_totals import RunTotalsPart
 from episodes.rollups.scopes import RollupScope
 
 
@@ -48,7 +49,7 @@ def give_names(names: Iterable[RolloutNames]) -> None:
     if not models and not runs:
         return
     blocks, joining = BlocksPart(), Episode.objects.filter(pk__in=chain(*runs.values()))
-    with counted_anew(joining, [RunTasksPart()]):
+    with counted_anew(joining, [RunTasksPart(), RunTotalsPart()]):
         hold_counting()
         for model, episodes in models.items():
             Episode.objects.filter(pk__in=episodes, model="").update(model=model)

@@ -1,4 +1,4 @@
-"""Summaries as rows: the columns that CurveBlock and StepSpan have in common, written and read."""
+"""Summaries as rows: the columns that CurveBlock, RunTotal and StepSpan have in common, written and read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from episodes.attempts.endings import Ending, Epoch, rows_of
 from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
 from episodes.attempts.sketches import Sketch, sketch_of
 from episodes.attempts.summary import CallCounts, Distributions, Summary, returns_sketch, together
-from episodes.models import CurveBlock, StepSpan
+from episodes.models.rollups import Summed
 
 RETURN_COLUMNS = tuple(f"return_{name}" for name in RETURNS)
 COLUMNS = (
     *("first_end", "last_end", "began", "ended", "episodes", "causes", "steps"),
     *(*RETURN_COLUMNS, "length", "failed", "refused", "scatter", "expired"),
 )
-"""Columns of a CurveBlock or StepSpan, besides those that identify it."""
+"""Columns of such a row, besides those that identify it."""
 _returns = attrgetter(*RETURN_COLUMNS)
 
 
@@ -87,10 +87,10 @@ def merged(parts: Sequence[RollupSummary]) -> RollupSummary:
     )
 
 
-def shrink(model: type[CurveBlock] | type[StepSpan], rows: Mapping[int, Sequence[Ending]]) -> None:
+def shrink(model: type[Summed], rows: Mapping[int, Sequence[Ending]]) -> None:
     """Take endings out of the rows with these ids, which hold them. Called within a transaction."""
     writer = BulkWriter(connection)
-    summaries = model.objects.filter(pk__in=rows).values_list("pk", *columns_read())
+    summaries = model._default_manager.filter(pk__in=rows).values_list("pk", *columns_read())
     fresh = [
         (*values_of(read_summary(row).without(rows[pk]), writer), pk)
         for pk, *row in rows_of(summaries)

@@ -68,6 +68,7 @@ const KEYS = {
   c: () => click("[data-compare-link][href]"),
   v: () => click("[data-curves-link][href]"),
   u: unselect,
+  f: () => document.querySelector("[data-run-search]").focus(),
   "]": () => click('.paging a[rel="next"]'),
   "[": () => click('.paging a[rel="first"]'),
 };

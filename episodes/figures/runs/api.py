@@ -29,7 +29,8 @@ from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import ErrorSerializer, page_serializer
 from episodes.figures.run_splits import TOGETHER, SplitChoice
 from episodes.figures.runs.run_lines import RunLine, RunQuery
-from episodes.figures.runs.run_list import RunListQuery
+from episodes.figures.runs.run_list import NEWEST, RunListQuery
+from episodes.figures.runs.run_order import CONFIG, SORTS
 from episodes.figures.runs.serializers import (
     RunDescriptionSerializer,
     RunDetailResultsSerializer,
@@ -46,7 +47,7 @@ ALL_SPLITS = parameter(
 
 
 class RunsView(ApiView):
-    """All runs, newest first; for a key, those that it created or recorded an episode or rollout of.
+    """All runs; for a key, those that it created or recorded an episode or rollout of.
 
     Each rollout counts by the definition of its own environment.
     """
@@ -55,6 +56,9 @@ class RunsView(ApiView):
         "name",
         "state",
         "tag",
+        "text",
+        "config",
+        "sort",
         "limit",
         "after",
         *SplitChoice.PARAMETERS,
@@ -68,6 +72,14 @@ class RunsView(ApiView):
         parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
+        parameter("text", "Words in the name, model, tags, notes and configuration of a run"),
+        parameter("config", "Condition on a value of the configuration, such as temperature>0.7"),
+        parameter(
+            "sort",
+            f"Order: one of {', '.join(SORTS)}, or {CONFIG}NAME for a value of the configuration; "
+            "with - in front descending. Runs that are running come first, except by -created, "
+            "the default",
+        ),
         parameter("split", "Name of a split: runs that played it, with their figures there"),
         ALL_SPLITS,
         "limit",
@@ -75,7 +87,7 @@ class RunsView(ApiView):
         *DEFINITION,
     )
     def get(self, request: Request) -> Response:
-        query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request))
+        query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request), NEWEST)
         result = query.result(self.reader.key.environments)
         context = self.context | _figures_of(result.lines)
         shape: Any = RunResultsSerializer(result.runs, many=True, context=context)

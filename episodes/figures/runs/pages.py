@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -16,7 +18,7 @@ from environments.display import parts
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import WholeRange, chosen, given, trimmed, whole_from
-from environments.scoring.definition import DEFINITION_PARAMETERS
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
@@ -28,8 +30,26 @@ from episodes.figures.curves.figure_menu import Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import of_one_split
-from episodes.figures.runs.run_lines import MAX_COUNTED, RunQuery, judged_parts, places_of
-from episodes.figures.runs.run_list import MAX_SEARCHED, RunListQuery
+from episodes.figures.runs.run_lines import (
+    MAX_COUNTED,
+    RunLine,
+    RunQuery,
+    judged_parts,
+    places_of,
+)
+from episodes.figures.runs.run_list import (
+    LAST_ACTIVE,
+    MAX_SEARCHED,
+    RUNS_PER_PAGE,
+    RunListQuery,
+)
+from episodes.figures.runs.run_order import (
+    CONFIG,
+    MAX_SORTED,
+    RunOrder,
+    last_activity,
+    stored_totals,
+)
 from episodes.figures.runs.training_steps import steps_of
 from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
 from episodes.models import Episode, Rollout, Run
@@ -58,7 +78,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises:
     BadRequest."""
     viewer = viewer_of(request.user)
-    query = RunListQuery.parse(request.GET, viewer)
+    query = RunListQuery.parse(request.GET, viewer, RUNS_PER_PAGE, LAST_ACTIVE)
     page = query.result()
     lines = page.lines
     configs = [config_values(line.run.config) for line in lines]
@@ -70,14 +90,16 @@ def runs(request: HttpRequest) -> HttpResponse:
         for values in configs
     ]
     context = {
-        "lines": list(zip(lines, cells, strict=True)),
+        "lines": list(zip(lines, cells, _last_activities(page.runs), strict=True)),
+        "heads": _heads(query, request.GET, lines),
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
         "splits": list(dict.fromkeys(splits)),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
         "next": page.next,
         "is_first": not query.after,
         "query": query,
-        "searched": MAX_SEARCHED if page.is_bounded else None,
+        "searched": MAX_SEARCHED if query.order.is_newest else MAX_SORTED,
+        "is_bounded": page.is_bounded,
         "chips": _chips(query, request.GET),
         "names": list(dict.fromkeys(names))[:MAX_NAMES],
         "kept": [
@@ -95,6 +117,70 @@ def runs(request: HttpRequest) -> HttpResponse:
     }
     name = "runs_table" if "HX-Request" in request.headers and lines else "runs"
     return render(request, f"figures/{name}.html", context)
+
+
+def _last_activities(runs: Sequence[Run]) -> list[datetime]:
+    """Return the last activity of each run, by which the list is sorted. One query."""
+    ids = [run.pk for run in runs]
+    totals = stored_totals(ids, Definition(), needs_content=False)
+    moments = list[datetime]()
+    for run in runs:
+        updated = run.updated.timestamp() if run.updated else None
+        moment = last_activity(run.created.timestamp(), updated, totals.get(run.pk, ()))
+        moments.append(datetime.fromtimestamp(moment, UTC))
+    return moments
+
+
+class RunHead(NamedTuple):
+    """The head of a column of the list."""
+
+    name: str
+    """Of the order; empty if the column is not sorted by."""
+    label: str
+    style: str
+    """Classes of its cell."""
+    hint: str = ""
+    title: str = ""
+    query: str = ""
+    """Query string that sorts by it, or reverses the order."""
+    direction: str = ""
+    """`descending` or `ascending` if the list is sorted by it."""
+
+
+def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine]) -> list[RunHead]:
+    returns = {line.definition.return_ for line in lines}
+    thresholds = {line.definition.threshold for line in lines}
+    threshold = thresholds.pop() if len(thresholds) == 1 else None
+    heads = [
+        RunHead("name", "Run", ""),
+        RunHead("model", "Model", "wide-only"),
+        RunHead("environment", "Environment", "wide-only"),
+        RunHead("split", "Split", "wide-only", "", "The split whose episodes the figures count"),
+        *(RunHead(f"{CONFIG}{name}", name, "") for name in query.columns),
+        RunHead("", "Return over episodes", "wide-only"),
+        RunHead("return", "Return", "right", (returns.pop() or "") if len(returns) == 1 else ""),
+        RunHead("success", "Success", "right", "" if threshold is None else f"> {threshold:g}"),
+        RunHead("attempts", "Attempts", "right"),
+        RunHead("steps", "Steps", "right", "", "Mean number of steps of an attempt"),
+        RunHead(
+            "last", "Last activity", "right", "", "Last end of an episode, or word of the trainer"
+        ),
+    ]
+    order, sortable = query.order, list[RunHead]()
+    for head in heads:
+        is_order = order.name == head.name
+        rest = parameters.copy()
+        is_text = head.style != "right"
+        rest["sort"] = str(RunOrder(head.name, not (order.is_descending if is_order else is_text)))
+        rest.pop("after", None)
+        direction = "descending" if order.is_descending else "ascending"
+        sortable.append(
+            head._replace(
+                query=rest.urlencode() if head.name else "",
+                direction=direction if is_order else "",
+            )
+        )
+    return sortable
 
 
 class RunChip(NamedTuple):

@@ -53,8 +53,6 @@ class RunLine:
     """Splits that it played, in the order in which it began to."""
     split: Split | None
     """The split whose episodes the figures count; None: all."""
-    last: datetime | None
-    """Start of the newest episode of the run."""
     definition: Definitions
     """The definition of the episodes that count, or the definitions of their environments where
     these differ."""
@@ -133,7 +131,6 @@ def lines_of(
                 environments=environments,
                 splits=splits,
                 split=split,
-                last=newest[run.pk].created if run.pk in newest else None,
                 definition=own,
                 outline=outline_of(cover if split is None else cover.of_split(split.pk), own),
                 overrides=overrides,
@@ -172,7 +169,7 @@ def _newest(runs: Sequence[Run], viewer: Viewer) -> dict[int, Episode]:
     ids = Run.objects.filter(pk__in=[run.pk for run in runs]).values_list(
         Subquery(newest.values("pk")[:1])
     )
-    episodes = Episode.objects.only("environment_id", "created", "run_id")
+    episodes = Episode.objects.only("environment_id", "run_id")
     return {
         episode.run_id: episode
         for episode in episodes.filter(pk__in=[pk for (pk,) in ids if pk])

@@ -7,9 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
+from environments.database.folding import holding
+from environments.database.json_rows import among
 from environments.filtering.parameters import (
     BadFilter,
     any_text,
@@ -21,22 +23,29 @@ from environments.filtering.parameters import (
 )
 from environments.models import Split, Viewer
 from environments.models.viewer import visible_environments
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionOverrides
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    DefinitionOverrides,
+    definitions_in_force,
+)
 from episodes.figures.run_splits import SplitChoice, played_split
 from episodes.figures.runs.run_lines import RunLine, lines_of
-from episodes.models import Run
-from episodes.runs.config_values import ConfigCondition, config_values
+from episodes.figures.runs.run_order import MAX_SORTED, RunOrder
+from episodes.models import Run, RunTag
+from episodes.runs.config_values import ConfigCondition, named_values
 from episodes.runs.description import STATES
 
 RUNS_PER_PAGE = 20
 MAX_COLUMNS = 8
 MAX_SEARCHED = 2_000
-"""Runs whose configuration is read for one page of a list with conditions."""
+"""Runs whose configuration is read for one page of the list of the newest with conditions."""
+NEWEST = RunOrder("created", is_descending=True)
+LAST_ACTIVE = RunOrder("last", is_descending=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """One page of runs with their figures, newest first."""
+    """One page of runs with their figures."""
 
     runs: Sequence[Run]
     lines: Sequence[RunLine]
@@ -44,7 +53,7 @@ class RunList:
     next: int | None
     """Id after which the next page starts; None on the last one."""
     is_bounded: bool
-    """Whether the search stopped after MAX_SEARCHED runs."""
+    """Whether older runs were not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,8 @@ class RunListQuery:
     viewer: Viewer
     name: str
     """Name of the only run, or title of several; empty for any."""
+    text: str
+    """Words, each of which a run has in its name, model, tags, notes or configuration; or empty."""
     states: Sequence[str]
     """A run has one of them; empty for any."""
     tags: Sequence[str]
@@ -60,6 +71,7 @@ class RunListQuery:
     """Conditions on the configuration, of which a run meets all."""
     columns: Sequence[str]
     """Values of the configuration that the list shows."""
+    order: RunOrder
     after: int
     """Id of the last run of the previous page; 0 for the first page."""
     splits: SplitChoice
@@ -69,13 +81,21 @@ class RunListQuery:
 
     SEVERAL: ClassVar = ("state", "tag", "config", "columns")
     """Parameters that an address may have several times."""
-    PARAMETERS: ClassVar = (*SEVERAL, "after", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+    PARAMETERS: ClassVar = (
+        *SEVERAL,
+        "text",
+        "sort",
+        "after",
+        *SplitChoice.PARAMETERS,
+        *DEFINITION_PARAMETERS,
+    )
 
     @classmethod
-    def parse(cls, query: QueryDict, viewer: Viewer, size: int = RUNS_PER_PAGE) -> RunListQuery:
+    def parse(cls, query: QueryDict, viewer: Viewer, size: int, usual: RunOrder) -> RunListQuery:
         """Return the query in an address. Raises: BadFilter.
 
-        `columns` may also hold several names separated by commas, as in the list of episodes.
+        `usual`: the order of an address that names none. `columns` may also hold several names
+        separated by commas, as in the list of episodes.
         """
         values = {
             name: [text for text in map(trimmed, query.getlist(name)) if text]
@@ -85,9 +105,13 @@ class RunListQuery:
         columns = tuple(dict.fromkeys(any_text("columns", name) for name in names if name))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
+        order = given(query, "sort", RunOrder.parse, usual)
+        order.check(viewer)
         return cls(
             viewer,
             name=given(query, "name", any_text) or "",
+            text=given(query, "text", any_text) or "",
+            order=order,
             states=[chosen(STATES)("state", text) for text in values["state"]],
             tags=[any_text("tag", text) for text in values["tag"]],
             conditions=[ConfigCondition.parse("config", text) for text in values["config"]],
@@ -100,18 +124,26 @@ class RunListQuery:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.states or self.tags or self.conditions or self.splits.split)
+        return not (self.text or self.states or self.tags or self.conditions or self.splits.split)
 
     def result(self, environments: Collection[str] | None = None) -> RunList:
         """Return the page. Raises: BadFilter for a split that no environment has.
 
         `environments`: names of those to which the key of the viewer is limited; None: no limit.
         """
+        rows = self._matches(environments)
+        if self.order.is_newest:
+            runs, following, is_bounded = self._newest(rows.order_by("-pk"))
+        else:
+            runs, following, is_bounded = self._sorted(rows)
+        lines = lines_of(runs, self.viewer, self.definition, self.splits)
+        return RunList(runs, lines, following, is_bounded)
+
+    def _matches(self, environments: Collection[str] | None) -> QuerySet[Run]:
+        """Return the runs that meet all conditions but those on configurations."""
         rows = Run.objects.seen_by(self.viewer)
         if self.name:
             rows = rows.named(self.name)
-        if self.after:
-            rows = rows.filter(pk__lt=self.after)
         if self.states:
             rows = rows.filter(state__in=self.states)
         if self.tags:
@@ -121,13 +153,45 @@ class RunListQuery:
             if environments is not None:
                 splits = splits.filter(environment__name__in=environments)
             rows = rows.filter(played_split(self.splits.split, splits, self.viewer))
-        runs, following, is_bounded = self._page(rows.order_by("-pk"))
-        lines = lines_of(runs, self.viewer, self.definition, self.splits)
-        return RunList(runs, lines, following, is_bounded)
+        if self.text:
+            rows = rows.filter(pk__gte=_oldest())
+        for word in self.text.split():
+            tags = RunTag.objects.filter(run__gte=_oldest())
+            with_tag = tags.filter(holding(tags, word, ["name"])).values("run")
+            columns = ("name", "model", "notes")
+            rows = rows.filter(holding(rows, word, columns, ["config"]) | Q(pk__in=with_tag))
+        return rows
 
-    def _page(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
+    def _sorted(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
+        """Return the same as `_newest` in any other order."""
+        oldest = _oldest()
+        rows = rows.filter(pk__gte=oldest)
+        if self.conditions:
+            configs = rows.order_by().values_list("pk", "config")
+            rows = Run.objects.filter(
+                among("pk", [pk for pk, config in configs.iterator() if self._is_met(config)])
+            )
+        definitions = definitions_in_force(self.definition)
+        ids = self.order.ids(rows, definitions, self.splits, self.viewer)
+        if self.after and self.after not in ids:
+            raise BadFilter("after", self.after, "the list has no such run now; begin without it")
+        start = ids.index(self.after) + 1 if self.after else 0
+        shown = ids[start : start + self.size]
+        found = Run.objects.prefetch_related("tags").defer("notes").in_bulk(shown)
+        runs = [found[pk] for pk in shown if pk in found]
+        has_more = start + self.size < len(ids)
+        is_bounded = oldest > 0 and Run.objects.filter(pk__lt=oldest).exists()
+        return runs, shown[-1] if has_more else None, is_bounded
+
+    def _is_met(self, config: str) -> bool:
+        values = named_values(config, [condition.name for condition in self.conditions])
+        return bool(config) and all(condition.is_met(values) for condition in self.conditions)
+
+    def _newest(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
         """Return the runs of the page, the id after which the next one starts, and whether the
         search stopped before the last run."""
+        if self.after:
+            rows = rows.filter(pk__lt=self.after)
         rows_with_tags = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:
             runs = list(rows_with_tags[: self.size + 1])
@@ -138,11 +202,16 @@ class RunListQuery:
         ids, last, count = list[int](), 0, 0
         for last, config in rows.values_list("pk", "config")[:MAX_SEARCHED].iterator():
             count += 1
-            values = config_values(config) if config else {}
-            if config and all(condition.is_met(values) for condition in self.conditions):
+            if self._is_met(config):
                 ids.append(last)
             if len(ids) == self.size:
                 break
         has_more = last > 0 and rows.filter(pk__lt=last).exists()
         runs = list(rows_with_tags.filter(pk__in=ids))
         return runs, last if has_more else None, count == MAX_SEARCHED and has_more
+
+
+def _oldest() -> int:
+    """Return the id of the oldest of the newest MAX_SORTED runs; 0 if there are fewer."""
+    newest = Run.objects.order_by("-pk").values_list("pk", flat=True)
+    return newest[MAX_SORTED - 1 : MAX_SORTED].first() or 0

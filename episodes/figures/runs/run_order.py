@@ -1,0 +1,268 @@
+"""The orders of the list of runs, and the totals of runs by which it is sorted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet
+from pydantic_core import from_json
+
+from environments.database.json_rows import among
+from environments.filtering.parameters import LEGAL, BadFilter
+from environments.models import Environment, Split, Viewer
+from environments.scoring.definition import Definition, Definitions
+from environments.scoring.returns import RETURNS
+from episodes.attempts.endings import Epoch, rows_of
+from episodes.attempts.rule import NO_CALL, NO_ROLLOUTS, OWN_KINDS
+from episodes.attempts.sketches import above, count_of
+from episodes.figures.run_splits import SplitChoice, splits_of
+from episodes.models import Run, RunTotal
+from episodes.models.privacy import own_records
+from episodes.runs.config_values import Scalar, named_values
+
+CONFIG = "config."
+"""Start of the name of an order by a value of the configuration."""
+MAX_SORTED = 10_000
+"""Runs that are searched and sorted, the newest ones."""
+
+
+class RunTotals(NamedTuple):
+    """What counts of the episodes of a run in the split that the reader chose, or in all splits, as
+    sums that can be added."""
+
+    attempts: int = 0
+    scored: int = 0
+    """Attempts that have a return."""
+    returns: float = 0.0
+    successes: int = 0
+    lengths: int = 0
+    """Attempts whose steps count."""
+    steps: float = 0.0
+    excluded: int = 0
+    """Rollouts that are left out."""
+
+    @property
+    def mean(self) -> float | None:
+        return self.returns / self.scored if self.scored else None
+
+    @property
+    def success(self) -> float | None:
+        return self.successes / self.attempts if self.attempts else None
+
+    @property
+    def length_mean(self) -> float | None:
+        return self.steps / self.lengths if self.lengths else None
+
+
+_FIGURES: dict[str, Callable[[RunTotals], float | None]] = {
+    "return": lambda totals: totals.mean,
+    "success": lambda totals: totals.success,
+    "attempts": lambda totals: totals.attempts,
+    "steps": lambda totals: totals.length_mean,
+}
+_TEXTS = ("name", "model")
+_OF_TOTALS = (*_FIGURES, "environment", "split", "last")
+SORTS = (*_TEXTS, *_OF_TOTALS, "created")
+
+
+class StoredTotal(NamedTuple):
+    """Columns of RunTotal."""
+
+    environment: int
+    split: int
+    """0: none."""
+    ended: float
+    content: tuple[Any, ...]
+    """Endings by kind, steps, returns and expired episodes; empty if they were not read."""
+
+
+@lru_cache(maxsize=16)
+def _counting(definition: Definition) -> Callable[[tuple[Any, ...]], RunTotals]:
+    """Return the function that returns what counts by the definition of the content of a row.
+
+    It keeps its results, because 10,000 runs take it 0.3 s, and most of them have ended.
+    """
+    convention = definition.convention
+    treatments = convention.treatments
+
+    @lru_cache(maxsize=MAX_SORTED)
+    def counted(content: tuple[Any, ...]) -> RunTotals:
+        causes, own_steps, own_returns, expired = content
+        returns, steps = list(from_json(own_returns)), float(own_steps)
+        attempts = zeros = excluded = lengths = 0
+        for kind, count in from_json(causes).items():
+            treatment = treatments.get(kind, "keep")
+            attempts += count if treatment != "out" else 0
+            excluded += count if treatment == "out" and kind not in NO_ROLLOUTS else 0
+            zeros += count if treatment == "zero" else 0
+            has_length = kind in OWN_KINDS or (kind == NO_CALL and convention.no_call != "out")
+            lengths += count if has_length else 0
+        if expired and convention.expired != "out":
+            *sketches, late_lengths, _, _, _ = from_json(expired)
+            lengths += count_of(late_lengths)
+            steps += sum([length * count for length, count in late_lengths])
+            if convention.expired == "keep":
+                returns += sketches[RETURNS.index(definition.return_)]
+        returns.append((0.0, zeros))
+        total = sum([value * count for value, count in returns])
+        return RunTotals(
+            attempts,
+            count_of(returns),
+            total,
+            above(returns, definition.bar),
+            lengths,
+            steps,
+            excluded,
+        )
+
+    return counted
+
+
+def stored_totals(
+    runs: Sequence[int], definitions: Definitions, *, needs_content: bool = True
+) -> dict[int, list[StoredTotal]]:
+    """Return the totals of each run that has ended episodes. One query.
+
+    They are a little behind the episodes, by as much as the follower is.
+    """
+    columns: list[Any] = ["scope_id", "environment_id", "split_id", Epoch("ended")]
+    if needs_content:
+        columns += ["causes", "steps", definitions.value(), "expired"]
+    rows = RunTotal.objects.filter(among("scope_id", runs), episodes__gt=0)
+    totals = defaultdict[int, list[StoredTotal]](list)
+    for run, environment, split, ended, *content in rows_of(rows.values_list(*columns)):
+        totals[run].append(StoredTotal(environment, split, ended, tuple(content)))
+    return totals
+
+
+def chosen_totals(
+    stored: Mapping[int, Sequence[StoredTotal]], choice: SplitChoice, viewer: Viewer
+) -> dict[int, list[StoredTotal]]:
+    """Return the totals of each run in the split that the choice shows. Two queries at most."""
+    several = [run for run, rows in stored.items() if len({row.split for row in rows} - {0}) > 1]
+    splits = splits_of(several, viewer)
+    shown = {run: choice.of(splits.get(run, [])) for run in several}
+    return {
+        run: [row for row in rows if not (split := shown.get(run)) or row.split == split.pk]
+        for run, rows in stored.items()
+    }
+
+
+def totals_by_run(
+    chosen: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
+) -> dict[int, RunTotals]:
+    """Return what counts of each run."""
+    totals, counts = dict[int, RunTotals](), dict[int, Any]()
+    for run, rows in chosen.items():
+        for row in rows:
+            if row.environment not in counts:
+                counts[row.environment] = _counting(definitions.of(row.environment))
+        parts = [counts[row.environment](row.content) for row in rows]
+        totals[run] = (
+            parts[0] if len(parts) == 1 else RunTotals(*map(sum, zip(*parts, strict=True)))
+        )
+    return totals
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """An order of runs. Those that are running come first, those without a value last."""
+
+    name: str
+    """One of SORTS, or `config.` and the name of a value."""
+    is_descending: bool
+
+    @classmethod
+    def parse(cls, parameter: str, text: str) -> RunOrder:
+        """Return the order in a parameter of an address. Raises: BadFilter."""
+        name = text.removeprefix("-")
+        if name not in SORTS and not (name.startswith(CONFIG) and name != CONFIG):
+            names = f"{', '.join(SORTS)} and {CONFIG}NAME"
+            raise BadFilter(parameter, text, f"{LEGAL}{names}, each also with - in front")
+        return cls(name, text.startswith("-"))
+
+    def __str__(self) -> str:
+        return f"{'-' if self.is_descending else ''}{self.name}"
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether it is the order of ids, in which a list has no end."""
+        return self == RunOrder("created", is_descending=True)
+
+    def check(self, viewer: Viewer) -> None:
+        """Refuse an order by what others recorded in the runs of a key. Raises: BadFilter."""
+        if self.name in _OF_TOTALS and own_records(viewer):
+            names = f"{', '.join(_TEXTS)}, created and {CONFIG}NAME"
+            raise BadFilter("sort", str(self), f"a key can sort by {names}")
+
+    def ids(
+        self, runs: QuerySet[Run], definitions: Definitions, choice: SplitChoice, viewer: Viewer
+    ) -> list[int]:
+        """Return the ids of the runs in this order; equal ones newest first."""
+        columns: Sequence[Any] = ("config",) if self.name.startswith(CONFIG) else ()
+        if self.name in _TEXTS:
+            columns = (self.name,)
+        elif self.name == "last":
+            columns = (Epoch("created"), Epoch("updated"))
+        rows = rows_of(runs.order_by("-pk").values_list("pk", "state", *columns))
+        stored = dict[int, list[StoredTotal]]()
+        if self.name in _OF_TOTALS:
+            runs_listed = [row[0] for row in rows]
+            needs_content = self.name in _FIGURES
+            stored = stored_totals(runs_listed, definitions, needs_content=needs_content)
+        if self.name in (*_FIGURES, "split"):
+            stored = chosen_totals(stored, choice, viewer)
+        key = self._key(rows, stored, definitions)
+        keys = {row[0]: key(row) for row in rows}
+        known = [pk for pk, value in keys.items() if value is not None]
+        known.sort(key=keys.__getitem__, reverse=self.is_descending)
+        known += [pk for pk, value in keys.items() if value is None]
+        running = {pk for pk, state, *_ in rows if state == "running"}
+        return sorted(known, key=lambda pk: pk not in running)
+
+    def _key(
+        self,
+        rows: Sequence[tuple[Any, ...]],
+        stored: Mapping[int, Sequence[StoredTotal]],
+        definitions: Definitions,
+    ) -> Callable[[tuple[Any, ...]], Any]:
+        """Return the function that returns the key of one of the `rows`, or None."""
+        if self.name == "created":
+            return lambda row: row[0]
+        if self.name in _TEXTS:
+            return lambda row: row[2].casefold() or None
+        if self.name == "last":
+            return lambda row: last_activity(row[2], row[3], stored.get(row[0], ()))
+        if self.name in _FIGURES:
+            figure, totals = _FIGURES[self.name], totals_by_run(stored, definitions)
+            return lambda row: figure(totals[row[0]]) if row[0] in totals else None
+        if self.name in ("environment", "split"):
+            model: Any = Environment if self.name == "environment" else Split
+            names: dict[int, str] = dict(model.objects.values_list("pk", "name"))
+            return lambda row: min(
+                [
+                    names[pk]
+                    for total in stored.get(row[0], ())
+                    if (pk := getattr(total, self.name)) in names
+                ],
+                default=None,
+            )
+        name = self.name.removeprefix(CONFIG)
+        return lambda row: _place(named_values(row[2], [name]).get(name))
+
+
+def _place(value: Scalar) -> tuple[int, float, str] | None:
+    """Return the place of a value of a configuration: numbers come before texts."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0, value, ""
+    return None if value is None else (1, 0, str(value))
+
+
+def last_activity(created: float, updated: float | None, totals: Sequence[StoredTotal]) -> float:
+    """Return when an episode of a run ended or its trainer described it, or else it began, in
+    seconds since the epoch."""
+    return max([created, updated or 0.0, *(total.ended for total in totals)])
