@@ -30,6 +30,7 @@ from episodes.figures.curves.figure_menu import Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import of_one_split
+from episodes.figures.runs.config_groups import ConfigGroup
 from episodes.figures.runs.run_lines import (
     MAX_COUNTED,
     RunLine,
@@ -81,8 +82,14 @@ def runs(request: HttpRequest) -> HttpResponse:
     query = RunListQuery.parse(request.GET, viewer, RUNS_PER_PAGE, LAST_ACTIVE)
     page = query.result()
     lines = page.lines
+    groups = query.groups() if query.group else []
+    best = Run.objects.in_bulk([group.best for group in groups if group.best])
     configs = [config_values(line.run.config) for line in lines]
-    names = [*query.columns, *(name for values in configs for name in values)]
+    names = [
+        *query.columns,
+        *([query.group] if query.group else []),
+        *(name for values in configs for name in values),
+    ]
     splits = [query.splits.split] if query.splits.split else []
     splits += [split.name for line in lines for split in line.splits]
     cells = [
@@ -92,6 +99,10 @@ def runs(request: HttpRequest) -> HttpResponse:
     context = {
         "lines": list(zip(lines, cells, _last_activities(page.runs), strict=True)),
         "heads": _heads(query, request.GET, lines),
+        "groups": [
+            (group, best.get(group.best or 0), _address_of(group, query.group, request.GET))
+            for group in groups
+        ],
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
         "splits": list(dict.fromkeys(splits)),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
@@ -183,6 +194,15 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
     return sortable
 
 
+def _address_of(group: ConfigGroup, name: str, parameters: QueryDict) -> str:
+    """Return the query string of the list of the group's runs."""
+    rest = parameters.copy()
+    rest.appendlist("config", f"{name}={group.value}")
+    for other in ("group", "after"):
+        rest.pop(other, None)
+    return rest.urlencode()
+
+
 class RunChip(NamedTuple):
     """A value of a filter that is in force."""
 
@@ -197,6 +217,7 @@ def _chips(query: RunListQuery, parameters: QueryDict) -> list[RunChip]:
     chips = []
     pairs = [("tag", tag) for tag in query.tags]
     pairs += [("config", str(condition)) for condition in query.conditions]
+    pairs += [("group", query.group)] if query.group else []
     for name, value in pairs:
         rest = parameters.copy()
         texts = [text for text in parameters.getlist(name) if _text_of(name, text) != value]

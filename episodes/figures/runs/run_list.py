@@ -29,8 +29,15 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from episodes.figures.run_splits import SplitChoice, played_split
+from episodes.figures.runs.config_groups import ConfigGroup, config_groups
 from episodes.figures.runs.run_lines import RunLine, lines_of
-from episodes.figures.runs.run_order import MAX_SORTED, RunOrder
+from episodes.figures.runs.run_order import (
+    MAX_SORTED,
+    RunOrder,
+    chosen_totals,
+    stored_totals,
+    totals_by_run,
+)
 from episodes.models import Run, RunTag
 from episodes.runs.config_values import ConfigCondition, named_values
 from episodes.runs.description import STATES
@@ -71,6 +78,8 @@ class RunListQuery:
     """Conditions on the configuration, of which a run meets all."""
     columns: Sequence[str]
     """Values of the configuration that the list shows."""
+    group: str
+    """Name of the value of the configuration by which the runs are grouped; empty: they are not."""
     order: RunOrder
     after: int
     """Id of the last run of the previous page; 0 for the first page."""
@@ -84,6 +93,7 @@ class RunListQuery:
     PARAMETERS: ClassVar = (
         *SEVERAL,
         "text",
+        "group",
         "sort",
         "after",
         *SplitChoice.PARAMETERS,
@@ -111,6 +121,7 @@ class RunListQuery:
             viewer,
             name=given(query, "name", any_text) or "",
             text=given(query, "text", any_text) or "",
+            group=given(query, "group", any_text) or "",
             order=order,
             states=[chosen(STATES)("state", text) for text in values["state"]],
             tags=[any_text("tag", text) for text in values["tag"]],
@@ -138,6 +149,20 @@ class RunListQuery:
             runs, following, is_bounded = self._sorted(rows)
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
         return RunList(runs, lines, following, is_bounded)
+
+    def groups(self) -> list[ConfigGroup]:
+        """Return the groups of the runs that meet the conditions, among the newest MAX_SORTED.
+        Raises: BadFilter for a split that no environment has."""
+        rows = self._matches(None).filter(pk__gte=_oldest()).order_by("-pk")
+        values = {
+            pk: named_values(config, [self.group]).get(self.group)
+            for pk, config in rows.values_list("pk", "config").iterator()
+            if not self.conditions or self._is_met(config)
+        }
+        definitions = definitions_in_force(self.definition)
+        stored = stored_totals(list(values), definitions)
+        chosen = chosen_totals(stored, self.splits, self.viewer)
+        return config_groups(values, totals_by_run(chosen, definitions), self.order)
 
     def _matches(self, environments: Collection[str] | None) -> QuerySet[Run]:
         """Return the runs that meet all conditions but those on configurations."""

@@ -252,10 +252,10 @@ class RunOrder:
                 default=None,
             )
         name = self.name.removeprefix(CONFIG)
-        return lambda row: _place(named_values(row[2], [name]).get(name))
+        return lambda row: place_of_value(named_values(row[2], [name]).get(name))
 
 
-def _place(value: Scalar) -> tuple[int, float, str] | None:
+def place_of_value(value: Scalar) -> tuple[int, float, str] | None:
     """Return the place of a value of a configuration: numbers come before texts."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 0, value, ""

@@ -61,7 +61,7 @@ COUNTED: tuple[tuple[Any, tuple[str, ...]], ...] = (
         ),
     ),
     (RunTask, ("run_id", "task_id", "split_id", "kind", "attempts", "scored_sum", "scored_last")),
-    (RunTotal, ("scope_id", "environment_id", "split_id", "episodes", "causes", "steps")),
+    (RunTotal, ("scope_id", "environment_id", "split_id", "episodes", "steps")),
     (StepGroup, ("run_id", "run_step", "task_id", "split_id", "state")),
     (StepSpan, ("scope", "scope_id", "width", "number", "episodes", "steps")),
     (ToolUse, ("environment_id", "tool", "day", "ok", "refused", "failed", "durations")),

@@ -79,6 +79,8 @@ ASKED = [
     "rollouts/?environment=canaryenv",
     "rollouts/export?rollout=canaryrollout",
     "runs/?tag=canaryruntag",
+    "runs/?text=canary&sort=-return",
+    "runs/?group=canary",
     f"runs/{NUMBER}/?part=tables",
     "runs/?config=canary=1&columns=canary",
     "runs/choices/?search=canary",

@@ -1,0 +1,86 @@
+"""Groups of runs that have the same value in their configurations, such as the seeds of one learning
+rate."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from episodes.figures.runs.run_order import RunOrder, RunTotals, place_of_value
+from episodes.runs.config_values import Scalar, value_text
+
+MAX_GROUPS = 200
+
+
+class Spread(NamedTuple):
+    """A figure over runs, each of which counts once."""
+
+    mean: float
+    deviation: float | None
+    """Standard deviation of the sample; None for one run."""
+
+    @classmethod
+    def of(cls, values: Sequence[float | None]) -> Spread | None:
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        return cls(fmean(known), stdev(known) if len(known) > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigGroup:
+    value: str | None
+    """As conditions write it; None for runs without this value."""
+    runs: Sequence[int]
+    """Ids, newest first."""
+    returns: Spread | None
+    """Of the mean returns of the runs."""
+    success: Spread | None
+    steps: Spread | None
+    attempts: int
+    best: int | None
+    """Id of the run with the highest mean return."""
+
+
+def config_groups(
+    values: Mapping[int, Scalar], totals: Mapping[int, RunTotals], order: RunOrder
+) -> list[ConfigGroup]:
+    """Return the groups in the order, MAX_GROUPS at most: by a figure, or else by their value.
+
+    `values`: of each run, by its id, newest first.
+    """
+    runs_by_value = defaultdict[str | None, list[int]](list)
+    places = dict[str | None, tuple[int, float, str]]()
+    for run, value in values.items():
+        text = None if value is None else value_text(value)
+        runs_by_value[text].append(run)
+        places[text] = place_of_value(value) or (2, 0, "")
+    groups = [_group(value, runs, totals) for value, runs in runs_by_value.items()]
+    groups.sort(key=lambda group: places[group.value])
+    figure = {"return": "returns", "success": "success", "steps": "steps"}.get(order.name)
+    if figure:
+        groups.sort(
+            key=lambda group: ((spread := getattr(group, figure)) and spread.mean) or 0.0,
+            reverse=order.is_descending,
+        )
+        groups.sort(key=lambda group: getattr(group, figure) is None)
+    elif order.name == "attempts":
+        groups.sort(key=lambda group: group.attempts, reverse=order.is_descending)
+    return groups[:MAX_GROUPS]
+
+
+def _group(value: str | None, runs: Sequence[int], totals: Mapping[int, RunTotals]) -> ConfigGroup:
+    played = {run: totals[run] for run in runs if run in totals}
+    means = {run: mean for run, part in played.items() if (mean := part.mean) is not None}
+    return ConfigGroup(
+        value,
+        runs,
+        Spread.of(list(means.values())),
+        Spread.of([part.success for part in played.values()]),
+        Spread.of([part.length_mean for part in played.values()]),
+        sum(part.attempts for part in played.values()),
+        max(means, key=means.__getitem__, default=None),
+    )

@@ -1,0 +1,55 @@
+"""Tests of the list of runs grouped by a value of their configurations."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from environments.models import UNRESTRICTED
+from episodes.rollups.follower import catch_up
+from episodes.runs.description import parsed_description
+from episodes.runs.trainer_updates import steer
+from tests.episodes.ended import end_episode
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def sweep() -> None:
+    for rate, seed, reward in ((1e-5, 0, 0.2), (1e-5, 1, 0.4), (3e-5, 0, 1.0), (3e-5, 1, 0.9)):
+        config = {"lr": rate, "optimizer": {"seed": seed}}
+        description = parsed_description({"state": "ended", "config": config})
+        run = steer(f"lr{rate:g}-s{seed}", description, UNRESTRICTED, []).run
+        for _ in range(2):
+            end_episode(reward, run=run)
+    steer("bare", parsed_description({"state": "ended"}), UNRESTRICTED, [])
+    catch_up()
+
+
+def test_seeds_of_a_value_are_together_with_mean_and_deviation(client: Client) -> None:
+    page = client.get("/runs/?group=lr")
+    first, second, rest = (group for group, *_ in page.context["groups"])
+    assert (first.value, len(first.runs), first.attempts) == ("1e-05", 2, 4)
+    assert first.returns == (pytest.approx(0.3), pytest.approx(0.1414, abs=1e-4))
+    assert (second.value, second.success) == ("3e-05", (0.5, pytest.approx(0.7071, abs=1e-4)))
+    assert (rest.value, len(rest.runs), rest.returns) == (None, 1, None)
+    text = page.content.decode()
+    assert '+0.30 <span class="hint">± 0.14</span>' in text and "lr3e-05-s0</a>" in text
+
+
+def test_groups_are_sorted_by_a_figure_and_lead_to_their_runs(client: Client) -> None:
+    rows = client.get("/runs/?group=lr&sort=-return").context["groups"]
+    assert [group.value for group, *_ in rows] == ["3e-05", "1e-05", None]
+    listed = client.get(f"/runs/?{rows[0][2]}").context["lines"]
+    assert {line.run.name for line, *_ in listed} == {"lr3e-05-s0", "lr3e-05-s1"}
+
+
+def test_groups_are_of_the_runs_that_the_filter_finds(client: Client) -> None:
+    rows = client.get("/runs/?group=optimizer.seed&config=lr>2e-5").context["groups"]
+    assert [(group.value, len(group.runs)) for group, *_ in rows] == [("0", 1), ("1", 1)]
+    assert client.get("/runs/?group=lr&text=bare").context["groups"][0][0].value is None
+
+
+def test_runs_without_the_value_are_a_group_of_their_own(client: Client) -> None:
+    rows = client.get("/runs/?group=nothing").context["groups"]
+    assert [(group.value, len(group.runs)) for group, *_ in rows] == [(None, 5)]
