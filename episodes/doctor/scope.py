@@ -171,6 +171,16 @@ class DoctorScope:
         return attempts
 
     @cached_property
+    def failures(self) -> Mapping[int, Mapping[int, str]]:
+        """The newest ended episodes that a failure of the environment ended: their causes by task
+        and id, newest first."""
+        failures: dict[int, dict[int, str]] = defaultdict(dict)
+        for pk, task, _split, _run, _model, _step, kind, *_ in self._newest:
+            if kind in ("env_error", "setup_failed"):
+                failures[task][pk] = kind
+        return failures
+
+    @cached_property
     def _newest(self) -> list[tuple[Any, ...]]:
         """The newest MAX_EPISODES ended episodes, newest first. Two queries at most."""
         scope = self.episodes

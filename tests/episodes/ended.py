@@ -48,7 +48,7 @@ def count_statistics() -> None:
     """Count everything recorded into TaskStatistics."""
     TaskStatistics.objects.all().delete()
     with connection.cursor() as cursor:
-        cursor.execute(recorded_sql("1 = 1"))
+        cursor.execute(recorded_sql("1 = 1", has_buckets=True))
         rows = cursor.fetchall()
     connection.ensure_connection()
     BulkWriter(connection).insert(TaskStatistics, COLUMNS, rows)

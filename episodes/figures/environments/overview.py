@@ -37,6 +37,7 @@ from episodes.dashboard.view_parameters import overrides_context
 from episodes.figures.activity import Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
+from episodes.figures.environments.failing_tasks import failing_tasks
 from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
@@ -83,6 +84,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     rows = context["environments"]
     context |= {
         "call": example_call(tools_of(rows[0]["environment"])) if rows else None,
+        "failing": failing_tasks(viewer),
         "is_empty": not Episode.objects.seen_by(viewer).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),

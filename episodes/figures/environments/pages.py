@@ -37,6 +37,7 @@ from episodes.dashboard.view_parameters import (
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
+from episodes.figures.environments.failing_tasks import failing_tasks
 from episodes.figures.environments.histogram import histogram
 from episodes.figures.environments.histogram_drawing import drawn_histogram
 from episodes.figures.environments.tool_figures import tool_figures
@@ -100,6 +101,7 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
         "pooled": pooled_in([own_scope]),
         "tool_use": tool_figures(environment),
         "tasks": _tasks(environment, viewer),
+        "failing": failing_tasks(viewer, environment),
         "has_rollouts": Rollout.objects.filter(environment_name=environment.name).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),

@@ -4,7 +4,7 @@ equal exceptions."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -46,6 +46,12 @@ def clusters_of(episodes: QuerySet[Episode]) -> list[FailureCluster]:
         for pk, status, cause, is_probe in rows
         if status == "ended" and cause in ("env_error", "setup_failed") and not is_probe
     }
+    return clusters_among(causes)
+
+
+def clusters_among(causes: Mapping[int, str]) -> list[FailureCluster]:
+    """Return the clusters among failed episodes, of which the first MAX_FAILURES are read, the
+    largest first. `causes`: by their ids, the newest first. Two queries at most."""
     ids = list(causes)[:MAX_FAILURES]
     if not ids:
         return []

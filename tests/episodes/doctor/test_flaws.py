@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from environments.models import Split
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.api.asking import get
@@ -21,7 +22,7 @@ Shown = set[str]
 """Addresses of pages that evidence links to, or numbers of episodes that its lists show."""
 
 
-def play(*returns: float, **values: Any) -> None:
+def play(*returns: float | None, **values: Any) -> None:
     """End an attempt for each return."""
     end_episodes(*((value, values) for value in returns))
 
@@ -73,6 +74,19 @@ def unsolved() -> Shown:
 
 def solved() -> Shown:
     return _tasks(1.0)
+
+
+def failing() -> Shown:
+    task = make_task()
+    make_split(task, make_task())
+    failures = {"cause": "env_error", "task": task, "failed_count": 1}
+    play(*[None] * 3, **failures)
+    for episode in Episode.objects.all():
+        make_step(episode, status="failed", reason="KeyError", error="'tests'")
+    play(1.0, 1.0)
+    count_statistics()
+    newest = Episode.objects.filter(task=task).latest("pk")
+    return {f"/tasks/{task.pk}/", f"/episodes/{newest.pk}/"}
 
 
 def flat() -> Shown:
@@ -154,6 +168,7 @@ FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "collapse": (collapsing, "?run=grpo-3"),
     "sparse_rewards": (sparse, ""),
     "outside_range": (outside, ""),
+    "failing_tasks": (failing, ""),
     "unsolved_tasks": (unsolved, ""),
     "solved_tasks": (solved, ""),
     "flat_groups": (flat, "?run=grpo-3"),
@@ -189,6 +204,25 @@ def test_a_flaw_is_found_and_its_evidence_shows_the_episodes(check: str, client:
     evidence = set[str]().union(*(shown(one["address"]) for one in found["evidence"]))
     assert flawed <= evidence
     assert client.get(found["evidence"][0]["address"]).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["", "?split=train"])
+def test_equal_exceptions_of_failing_tasks_are_counted_together(query: str) -> None:
+    [task] = [int(page.split("/")[2]) for page in failing() if page.startswith("/tasks/")]
+    Episode.objects.filter(task=task).update(split=Split.objects.get())
+    report = finding("failing_tasks", query)
+    assert "fails at 1 task" in report["sentence"]
+    assert "3 of the episodes read ended by one exception." in report["sentence"]
+    assert report["evidence"][0]["title"] == "KeyError: 'tests' · 3 episodes"
+
+
+def test_a_failure_among_attempts_is_no_failing_task() -> None:
+    task = make_task()
+    play(*[1.0] * 4, task=task)
+    play(None, task=task, cause="env_error")
+    count_statistics()
+    report = finding("failing_tasks")
+    assert report["result"] == "fine" and "1 rollout ended by a failure" in report["sentence"]
 
 
 def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:

@@ -1,0 +1,64 @@
+"""Tasks at which the environment fails, for the alerts of the overview and of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from environments.models import Environment, Task, TaskStatistics, Viewer
+from environments.scoring.convention import Convention, Coverage
+from environments.scoring.task_statistics import coverage_of_row
+from environments.service import task_line
+from environments.tasks.task_facts import task_names
+from environments.tasks.task_states import SERVED, is_in_state
+
+MAX_READ = 2000
+"""Failing tasks of all environments that are read, the newest ones."""
+MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FailingTask:
+    task: Task
+    name: str
+    line: str
+    """The task in one line."""
+    coverage: Coverage
+    """Of all rollouts at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailingTasks:
+    """The failing tasks that are served, among the newest MAX_READ."""
+
+    ids: Sequence[int]
+    """The newest first."""
+    named: Sequence[FailingTask]
+    """The first MAX_NAMED of them."""
+
+
+def failing_tasks(viewer: Viewer, environment: Environment | None = None) -> FailingTasks:
+    """Return the failing tasks of an environment, or of all, that exist for the viewer.
+
+    One query where no task fails.
+    """
+    failing = TaskStatistics.objects.filter(by="all", bucket="failing").order_by("-task")
+    ids = list(failing.values_list("task", flat=True)[:MAX_READ])
+    if not ids:
+        return FailingTasks([], [])
+    tasks = Task.objects.seen_by(viewer).filter(is_in_state(SERVED), pk__in=ids)
+    if environment is not None:
+        tasks = tasks.filter(environment=environment)
+    ids = list(tasks.order_by("-pk").values_list("pk", flat=True))
+    rows = failing.filter(task__in=ids[:MAX_NAMED]).select_related("task__environment")
+    names = task_names(ids[:MAX_NAMED])
+    named = [
+        FailingTask(
+            row.task,
+            names[row.task_id],
+            task_line(row.task.environment, row.task.spec),
+            coverage_of_row(row, Convention.from_code(row.task.environment.convention)),
+        )
+        for row in rows
+    ]
+    return FailingTasks(ids, named)
