@@ -156,3 +156,16 @@ def test_nothing_in_the_top_bar_covers_anything_and_a_narrow_one_folds_its_contr
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(switch).to_be_visible()
     expect(page.get_by_role("button", name="Menu")).to_be_hidden()
+
+
+def test_the_palette_opens_a_page_by_its_name(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Go to a run")
+    expect(field).to_be_focused()
+    field.fill("operat")
+    expect(page.locator("#palette [role=status]")).to_have_text("Nothing has that name.")
+    field.fill("environm")
+    expect(page.get_by_role("option", selected=True)).to_contain_text("Environments")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("/environments/$"))
