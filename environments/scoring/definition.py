@@ -97,10 +97,10 @@ class DefinitionOverrides:
         return {name: str(value) for name, value in values.items() if value is not None}
 
     @property
-    def convention_parts(self) -> dict[str, str]:
-        """The parts of the convention, which a list needs in its address to count as the figures
-        do."""
-        return {name: text for name, text in self.values().items() if name in CONVENTION_PARTS}
+    def list_parts(self) -> dict[str, str]:
+        """The parts that a list needs in its address to count as the figures do, and to mark the
+        same successes."""
+        return {name: text for name, text in self.values().items() if name != "return"}
 
     def convention(self, own: Convention) -> Convention:
         """Return the convention `own` with these parts replaced."""

@@ -20,7 +20,6 @@ from environments.features import url_of_page
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
-from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.browsing.task_lines import name_tasks
 from episodes.dashboard.guards import row_or_404
@@ -99,7 +98,7 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@takes("return", *CONVENTION_PARTS)
+@takes(*DEFINITION_PARAMETERS)
 def peers(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the box about other episodes of the task, for a page that followed the episode to its
     end."""

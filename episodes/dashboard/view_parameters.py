@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from environments.display.numbers import digits_of
 from environments.filtering.parameters import chosen, given
 from environments.models import Environment
 from environments.scoring.definition import (
@@ -30,15 +31,17 @@ def definition_context(
     `own`: the environment that the page is about, if it is about one. `is_in_address`: whether the
     addresses of lists on the page name it.
     """
+    base = definition_of(own)
+    parts = parts_in_address(definition.convention, own if is_in_address else None)
+    if definition.threshold != base.threshold:
+        parts["threshold"] = digits_of(definition.threshold)
     return {
         "definition": definition.return_,
         "threshold": definition.threshold,
         "convention": definition.convention,
         "own_definition": own.default_return if own else "",
-        "own_convention": definition_of(own).convention,
-        "convention_query": _query(
-            parts_in_address(definition.convention, own if is_in_address else None)
-        ),
+        "own_convention": base.convention,
+        "convention_query": _query(parts),
     }
 
 
@@ -64,7 +67,7 @@ def overrides_context(overrides: DefinitionOverrides) -> dict[str, Any]:
         "threshold": overrides.threshold,
         "convention": overrides,
         "own_definition": "",
-        "convention_query": _query(overrides.convention_parts),
+        "convention_query": _query(overrides.list_parts),
     }
 
 

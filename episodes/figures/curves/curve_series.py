@@ -412,7 +412,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             filter=without_people(part.filter),
             curve=line,
             environment=environment,
-            parts=query.definition.convention_parts,
+            parts=query.definition.list_parts,
             components=component_curves(line) if "components" in detailed else None,
             tokens=token_curve(line) if "tokens" in detailed else None,
             is_zoomed=query.zoom != WHOLE,

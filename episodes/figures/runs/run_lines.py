@@ -95,7 +95,7 @@ class RunLine:
 
     def attempts_among(self, query: str) -> str:
         """Return the query string that limits the list of `query` to rollouts that count."""
-        return f"{query}&{query_string(ending='attempt', **self.overrides.convention_parts)}"
+        return f"{query}&{query_string(ending='attempt', **self.overrides.list_parts)}"
 
 
 def lines_of(

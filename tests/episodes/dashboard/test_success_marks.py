@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from environments.display.formats import NONE
+from environments.models import Task
 from episodes.templatetags.record import ENDINGS, own_return, success_mark
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_episode, make_run, make_task
@@ -57,6 +58,19 @@ def test_it_follows_a_threshold_in_the_address(client: Client, threshold: str) -
     for address in addresses():
         address += f"{'&' if '?' in address else '?'}threshold={threshold}"
         assert {mark[0] for mark in marks(client, address)} == {name}, address
+
+
+@pytest.mark.parametrize("page", ["/", "/tasks/{task}/", "/environments/repair/"])
+def test_a_link_from_a_figure_carries_the_threshold(client: Client, page: str) -> None:
+    addresses()
+    address = page.format(task=Task.objects.get().pk)
+    links = client.get(f"{address}?threshold=0.8").content.decode()
+    assert "ending=attempt&amp;threshold=0.8" in links or "24h&amp;threshold=0.8" in links
+    assert "threshold" not in "".join(re.findall(r"ending=attempt[^\"]*", seen(client, address)))
+
+
+def seen(client: Client, address: str) -> str:
+    return client.get(address).content.decode()
 
 
 def test_what_no_figure_counts_has_no_mark(client: Client) -> None:
