@@ -379,6 +379,15 @@ def test_a_key_reads_and_describes_a_run_that_it_uploaded_a_rollout_of() -> None
 
 
 @pytest.mark.usefixtures("keys")
+def test_a_key_does_not_sort_by_what_others_reached_in_its_runs() -> None:
+    for name in ("b", "a"):
+        make_episode(key_label="lab", run=make_run(name))
+    assert ids("runs?sort=name", **LAB) == [make_run(name).pk for name in ("a", "b")]
+    for sort in ("-return", "last", "split"):
+        assert "a key can sort by" in get(f"runs?sort={sort}", 400, **LAB)["detail"]
+
+
+@pytest.mark.usefixtures("keys")
 def test_another_keys_run_is_not_found() -> None:
     make_episode(key_label="lab", run=make_run("theirs"))
     put("fresh", {"step": 1}, 201, **LAB)
