@@ -74,11 +74,6 @@ class RunLine:
         return self.definition.convention is None
 
     @property
-    def excluded_count(self) -> int:
-        """Rollouts that the figures leave out."""
-        return sum(self.outline.total.coverage.out.values()) if self.outline.total else 0
-
-    @property
     def named_splits(self) -> list[tuple[Split, str]]:
         """Each split with its name, after that of its environment where it played in several."""
         return labelled(self.splits, has_several=len(self.environments) > 1)

@@ -283,7 +283,7 @@ def test_a_leaderboard_by_run_is_of_one_split(client: Client, record: None, name
             run.name: Episode.objects.filter(run=run, split__name=split).count()
             for run in Run.objects.filter(episodes__split__name=split).distinct()
         }
-    assert "not pooled" in client.get(pages[0][0]).content.decode()
+    assert "results on different splits" in client.get(pages[0][0]).content.decode()
     pooled = client.get(f"{board}?by=run&{TOGETHER}{asked}").context["board"]
     assert pooled.split is None and {row.key: row.n for row in pooled.rows}["both"] == 300
     answer = content(client, f"/api/environments/math/leaderboard?by=run{asked}")
