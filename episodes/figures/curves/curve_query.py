@@ -53,7 +53,9 @@ PARAMETERS = (
     "format",
     "size",
 )
-MAX_INCHES = 40.0
+OF_SEVERAL = ("by", "runs", "group")
+"""Those of charts with a curve for each of several runs, environments or models."""
+MAX_INCHES = 20.0
 _SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)x(\d{1,2}(?:\.\d{1,2})?)")
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
 _RUN_LIST_FORM = (

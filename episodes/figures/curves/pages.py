@@ -20,7 +20,8 @@ from environments.database.folding import holding
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, given
 from environments.models import Environment
-from episodes.attempts.file_headers import coverage_header, definition_header
+from episodes.attempts.file_headers import MAX_NAMED, coverage_header, definition_header
+from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
 from episodes.figures.curves.curve_query import AXES, CurveQuery, run_ids
@@ -28,6 +29,8 @@ from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.figures.curves.paper_figure import (
     DATA,
+    SCRIPT,
+    NotDrawn,
     can_draw,
     drawn,
     figure_data,
@@ -67,19 +70,24 @@ def curves(request: HttpRequest) -> HttpResponse:
     query = CurveQuery.parse(request.GET, viewer_of(request.user))
     drawing = curve_charts(query)
     if query.format == "csv":
-        errors = [f"{series.curve.success_error:g}" for series in drawing.series]
+        errors = [series.curve.success_error for series in drawing.series]
+        if len(errors) > MAX_NAMED:
+            errors = [max(errors)]
         headers = {
             "Content-Disposition": 'attachment; filename="curve.csv"',
             **definition_header(*drawing.definitions),
             **coverage_header(series.coverage for series in drawing.series),
-            "X-Success-Error": " | ".join(errors),
+            "X-Success-Error": " | ".join(f"{error:g}" for error in errors),
         }
         lines = "".join(csv_of(drawing))
         return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
     if query.format == "json":
         return JsonResponse({"charts": charts_of(drawing)})
     if query.format:
-        return _file(drawing)
+        try:
+            return _file(drawing)
+        except NotDrawn as error:
+            return refused(request, "Not drawn", str(error), status=503)
     viewer, environment = query.filter.viewer, drawing.rows.environment
     splits = environment.splits.values_list("name", flat=True) if environment else ()
     context = panel_of(request, drawing) | {
@@ -102,12 +110,12 @@ def curves(request: HttpRequest) -> HttpResponse:
 
 def _file(drawing: CurveCharts) -> HttpResponse:
     """Return a figure for papers, its data, or the script that draws it. Raises: BadFilter where
-    figures cannot be drawn."""
+    figures cannot be drawn, NotDrawn."""
     query, charts = drawing.query, charts_of(drawing)
     if query.format == "data":
         name, content = DATA, "".join(figure_data(charts, query)).encode()
     elif query.format == "py":
-        name, content = "curves.py", figure_script(charts, query).encode()
+        name, content = SCRIPT, figure_script(charts, query).encode()
     elif not can_draw():
         raise BadFilter("format", query.format, f"this server lacks matplotlib; {NO_MATPLOTLIB}")
     elif not charts:

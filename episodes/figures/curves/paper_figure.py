@@ -11,12 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
+import structlog
+
+from environments.errors import OrsError
 from environments.files.csv_lines import csv_line
+from environments.filtering.parameters import BadFilter
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.rendering.line_colours import ON_WHITE
 
@@ -26,9 +31,18 @@ MAX_BANDS = 2
 MAX_THICK = 12
 COLUMNS = ("chart", "line", "curve", "x", "x_to", "y", "low", "high", "n")
 DATA = "curves-data.csv"
+SCRIPT = "curves.py"
+DPI = 288
+"""Pixels of an inch of a PNG, three times those of a screen."""
+MAX_PIXELS = 50_000_000
+"""Pixels of a PNG, each of which takes 4 bytes while it is drawn. No side has more than 2^16, which
+matplotlib refuses: 9 charts of MAX_INCHES and the legend of 112 lines are 57,000 high."""
 TIMEOUT_SECONDS = 60
-_drawing = Lock()
+MAX_WAIT_SECONDS = 10
+"""How long a request holds its thread until it is its turn."""
+drawing_lock = Lock()
 """A figure takes a second of CPU time, so figures are drawn one after another."""
+log = structlog.get_logger(__name__)
 _SCRIPT = """
 import csv
 import sys
@@ -44,15 +58,10 @@ matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False
 
 with open(DATA, newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
-is_wide = SIZE[0] >= 6  # charts beside each other
-grid = (1, len(CHARTS)) if is_wide else (len(CHARTS), 1)
-labels = dict.fromkeys(line[0].replace("$", "\\$") for lines in LINES.values() for line in lines)
-columns = max(1, min(4, int(SIZE[0] * 12 / max(map(len, labels), default=1))))
-legend_rows = -(-len(labels) // columns) if len(labels) > 1 else 0
-figure = Figure((SIZE[0], SIZE[1] * grid[0] + legend_rows / 6), layout="constrained")
+figure = Figure(SIZE, layout="constrained")
 handles = {}
 for axes, (chart, (title, scale, limits)) in zip(
-    figure.subplots(*grid, squeeze=False).flat, CHARTS.items()
+    figure.subplots(*GRID, squeeze=False).flat, CHARTS.items()
 ):
     for line, (label, color, dashes, width, alpha, has_band) in enumerate(LINES[chart]):
         points = [row for row in rows if (row["chart"], row["line"]) == (chart, str(line))]
@@ -71,13 +80,40 @@ for axes, (chart, (title, scale, limits)) in zip(
             axis.set_major_formatter(EngFormatter(sep=""))
     if X == "Time (UTC)":
         axes.tick_params("x", rotation=30)
-if legend_rows:
+if LEGEND:
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False
+        handles.values(), handles.keys(), loc="outside lower center", ncols=LEGEND, frameon=False
     )
 for name in sys.argv[1:] or ["curves.svg", "curves.pdf"]:
-    figure.savefig(name, dpi=288)  # three times the pixels of a screen
+    figure.savefig(name, dpi=DPI)
 """
+
+
+class NotDrawn(OrsError):
+    """A figure cannot be drawn now; the message is a sentence that says why."""
+
+
+class _Layout(NamedTuple):
+    """Where the charts of a picture are, and how large it is."""
+
+    rows: int
+    columns: int
+    legend_columns: int
+    """0 without a legend."""
+    width: float
+    height: float
+    """In inches, with the legend."""
+
+    @classmethod
+    def of(cls, charts: Sequence[dict[str, Any]], query: CurveQuery) -> _Layout:
+        width, height = query.size
+        labels = {line["label"] for chart in charts for line in _shown(chart, query)}
+        rows, columns = (1, len(charts)) if width >= 6 else (len(charts), 1)
+        if len(labels) < 2:
+            return cls(rows, columns, 0, width, height * rows)
+        legend_columns = max(1, min(4, int(width * 12 / max(map(len, labels)))))
+        legend_height = ceil(len(labels) / legend_columns) / 6
+        return cls(rows, columns, legend_columns, width, height * rows + legend_height)
 
 
 def can_draw() -> bool:
@@ -117,31 +153,61 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
             for line, is_marked in zip(shown, marked, strict=True)
         ]
         about += chart["caption"]
+    layout = _Layout.of(charts, query)
     constants = {
         "ABOUT": list(dict.fromkeys(about)),
         "DATA": DATA,
-        "SIZE": query.size,
+        "DPI": DPI,
+        "SIZE": (layout.width, layout.height),
+        "GRID": (layout.rows, layout.columns),
+        "LEGEND": layout.legend_columns,
         "X": TITLES[query.x],
         "CHARTS": titles,
         "LINES": lines,
     }
     head = [
         "# Draws figures with matplotlib 3.8 or later: python curves.py figure.pdf figure.svg",
-        "# SIZE: inches of a chart. CHARTS: title of the y axis, scale, limits. LINES: label,",
-        "# colour, dashes, width, opacity and whether the band is drawn, in the order of DATA.",
+        "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns.",
+        "# CHARTS: title of the y axis, scale, limits. LINES: label, colour, dashes, width, opacity",
+        "# and whether the band is drawn, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
     ]
     return "\n".join(head) + "\n" + _SCRIPT
 
 
 def drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
-    """Return the figure as a file of the kind `query.format`: svg, pdf or png."""
-    script = figure_script(charts, query)
-    with _drawing, TemporaryDirectory(prefix="orsweb-figure-") as directory:
+    """Return the figure as a file of the kind `query.format`: svg, pdf or png. Raises: BadFilter
+    for a PNG that is too large, NotDrawn."""
+    layout = _Layout.of(charts, query)
+    pixels = layout.width * layout.height * DPI**2
+    if query.format == "png" and pixels > MAX_PIXELS:
+        raise BadFilter(
+            "size",
+            "{:g}x{:g}".format(*query.size),
+            f"the picture would be {layout.width:g} by {layout.height:.1f} in, which are "
+            f"{pixels / 1e6:,.1f} million pixels; a PNG has at most {MAX_PIXELS / 1e6:g} million, "
+            "so choose a smaller size, or SVG or PDF",
+        )
+    if not drawing_lock.acquire(timeout=MAX_WAIT_SECONDS):
+        raise NotDrawn("Another figure is being drawn; try again.")
+    try:
+        return _drawn(charts, query)
+    except subprocess.SubprocessError as error:
+        # its text and what the script printed may hold names of runs
+        log.warning("figure_not_drawn", error=type(error).__name__)
+        raise NotDrawn("The figure could not be drawn; try again, or download Python.") from None
+    finally:
+        drawing_lock.release()
+
+
+def _drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
+    with TemporaryDirectory(prefix="orsweb-figure-") as directory:
         Path(directory, DATA).write_text("".join(figure_data(charts, query)), encoding="utf-8")
+        # as a file: an argument has at most 128 KiB
+        Path(directory, SCRIPT).write_text(figure_script(charts, query), encoding="utf-8")
         file = Path(directory, f"figure.{query.format}")
         subprocess.run(  # nosec B603 # the script above
-            [sys.executable, "-P", "-c", script, file.name],
+            [sys.executable, "-P", SCRIPT, file.name],
             cwd=directory,
             check=True,
             capture_output=True,

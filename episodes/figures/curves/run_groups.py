@@ -4,16 +4,19 @@ standard deviation over the runs, which are usually seeds."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from environments.errors import shorten
 from episodes.figures.block_queries import Axis
 from episodes.models import Run
 from episodes.runs.config_values import Scalar, config_values, value_text
 
+MAX_LABEL = 80
+"""Characters of a label: a value can be a list of any length."""
 TIME_CELLS = 100
 """Parts of the axis of time, in each of which the points of a run count together."""
 
@@ -21,7 +24,7 @@ TIME_CELLS = 100
 @dataclass(frozen=True, slots=True)
 class RunGroup:
     label: str
-    """Such as "learning_rate = 1e-05"."""
+    """Such as "learning_rate = 1e-05"; no other group has it."""
     runs: Collection[int]
     """Ids of its runs."""
 
@@ -66,12 +69,14 @@ def groups_by(name: str, configs: Mapping[int, Mapping[str, Scalar]]) -> list[Ru
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return value is None, not is_number, float(value or 0) if is_number else 0.0, str(value)
 
-    return [
-        RunGroup(
-            f"no {name}" if value is None else f"{name} = {value_text(value)}", runs_by_value[value]
-        )
-        for value in sorted(runs_by_value, key=place)
-    ]
+    groups, counts = list[RunGroup](), Counter[str]()
+    for value in sorted(runs_by_value, key=place):
+        text = f"no {name}" if value is None else f"{name} = {value_text(value)}"
+        label = shorten(text, MAX_LABEL)
+        counts[label] += 1
+        number = f" ({counts[label]})" if counts[label] > 1 else ""
+        groups.append(RunGroup(f"{label}{number}", runs_by_value[value]))
+    return groups
 
 
 def mean_curve(

@@ -23,8 +23,8 @@ from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.view_parameters import definitions_context, overrides_context
+from episodes.figures.curves.curve_query import OF_SEVERAL, CurveQuery
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
-from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.figure_menu import Figure
 from episodes.figures.curves.pages import panel_of
@@ -239,10 +239,14 @@ def _cell(value: Scalar) -> str:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split", "before")
+@takes(
+    *DEFINITION_PARAMETERS,
+    *(name for name in SWITCHES if name not in OF_SEVERAL),
+    *("part", "environment", "split", "before"),
+)
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
-    a curve.
+    a single curve.
 
     Of a run that played several splits, it shows one, the first if the address names none; with
     `splits=together` all.

@@ -572,6 +572,17 @@ def test_a_sweep_is_drawn_in_one_picture_and_a_part_of_it_too(client: Client) ->
     assert [[point["x"] for point in line["points"]] for line in part] == [[2]] * 28
 
 
+def test_the_headers_of_a_file_of_many_curves_say_it_of_all_together(client: Client) -> None:
+    sweep(7)
+    environment = make_environment("guess", success_threshold=0.5)
+    task = make_task(environment=environment)
+    end_episode(environment=environment, task=task, run=make_run("of guess"))
+    answer = client.get(f"{CURVES}?by=run&format=csv")
+    assert (answer["X-Coverage"], answer["X-Success-Error"]) == ("29 attempts", "0")
+    assert answer["X-Definition"].startswith("return=sum; threshold=environment; no_call=zero")
+    assert " | " not in answer["X-Definition"]
+
+
 def test_runs_are_grouped_by_a_value_of_their_configuration(client: Client) -> None:
     runs = sweep(3)
     page = client.get(f"{CURVES}?{runs}&x=step").content.decode()
@@ -585,6 +596,16 @@ def test_runs_are_grouped_by_a_value_of_their_configuration(client: Client) -> N
     assert "+1.10" in page and "± 0.10" in page and "1e-5 2</a>" in page
     [line] = chart(client, f"{runs}&x=step&group=nothing")["series"]
     assert line["name"] == "no nothing" and line["points"][0]["n"] == 6
+
+
+def test_groups_of_long_values_have_short_labels_of_their_own(client: Client) -> None:
+    for last in (1, 2):
+        config = json.dumps({"layers": [*range(30_000), last]})
+        end_episode(run=Run.objects.create(name=f"run {last}", created=NOW, config=config))
+    first, second = chart(client, "by=run&group=layers")["series"]
+    assert first["name"].startswith("layers = [0, 1") and len(first["name"]) == 80
+    assert second["name"] == f"{first['name']} (2)"
+    assert first["key"] != second["key"]
 
 
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from pytest import MonkeyPatch
 
-from episodes.figures.curves import pages
+from episodes.figures.curves import pages, paper_figure
 from tests.episodes.ended import end_episode
 from tests.rows import each
 from tests.stored import make_run
@@ -81,10 +81,52 @@ def test_the_script_draws_the_data_with_what_the_page_highlights(client: Client)
     assert re.search(drawn, highlighted.content.decode())
 
 
-@each("size", ["3", "0x3", "3x99", "ax3"])
+@each("size", ["3", "0x3", "3x21", "ax3"])
 def test_a_size_that_no_figure_has_is_refused(client: Client, size: str) -> None:
     answer = client.get(address("svg", size=size))
     assert answer.status_code == 400 and "3.4x2.4" in answer.content.decode()
+
+
+def test_a_png_of_too_many_pixels_is_refused(client: Client, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_figure, "MAX_PIXELS", 1_500_000)
+    answer = client.get(address("png", size="5x2"))
+    page = answer.content.decode()
+    assert answer.status_code == 400 and "5x2" in page
+    assert "5 by 4.2 in, which are 1.7 million pixels; a PNG has at most 1.5 million" in page
+
+
+def test_a_script_of_any_length_is_drawn(client: Client, monkeypatch: MonkeyPatch) -> None:
+    write = paper_figure.figure_script
+    monkeypatch.setattr(paper_figure, "figure_script", lambda *of: write(*of) + "#" * 2**17)
+    assert client.get(address("svg")).content.startswith(b"<?xml")
+
+
+def test_figures_are_drawn_in_turn_and_none_waits_long(
+    client: Client, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_figure, "MAX_WAIT_SECONDS", 0)
+    with paper_figure.drawing_lock:
+        answer = client.get(address("svg"))
+    assert answer.status_code == 503
+    assert "Another figure is being drawn; try again." in answer.content.decode()
+
+
+@each(
+    ("name", "value"),
+    [("figure_script", lambda *_: "raise SystemExit('_second')"), ("TIMEOUT_SECONDS", 0)],
+)
+def test_a_figure_that_fails_is_logged_without_its_data(
+    client: Client,
+    monkeypatch: MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    value: object,
+) -> None:
+    monkeypatch.setattr(paper_figure, name, value)
+    answer = client.get(address("svg"))
+    assert answer.status_code == 503 and "could not be drawn" in answer.content.decode()
+    assert "figure_not_drawn" in caplog.text and "_second" not in caplog.text
+    assert not paper_figure.drawing_lock.locked()
 
 
 def test_without_matplotlib_there_are_data_and_script(

@@ -20,6 +20,7 @@ from episodes.models import EnvironmentRevision, Run
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode, end_episodes
+from tests.rows import each
 from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +94,13 @@ def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> No
         end_episode(reward, run=run)
     page = client.get(f"/runs/{run.pk}/?return=max").content.decode()
     assert "n = 3<" in page and re.search(r">6</a> attempts", page)
+
+
+@each("query", ["by=model", "runs=999999", "group=lr"])
+def test_it_draws_one_curve_and_refuses_what_asks_for_several(client: Client, query: str) -> None:
+    end_episode(run=make_run(), model="")
+    answer = client.get(f"/runs/{make_run().pk}/?{query}")
+    assert answer.status_code == 400 and "no parameter has that name" in answer.content.decode()
 
 
 def test_the_switches_of_its_curve_keep_to_the_run(client: Client) -> None:
