@@ -32,7 +32,9 @@ NUMBERLESS_KINDS: Mapping[str, str] = {
 }
 """Kinds of endings of rollouts with a reward that was not a number -> the kinds of other such
 endings."""
-FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
+ENVIRONMENT_FAILURES = ("env_error", "setup_failed")
+"""Kinds of endings by a failure of the environment."""
+FAILURE_KINDS = ("interrupted", *ENVIRONMENT_FAILURES)
 _NO_ROLLOUTS = ("probe", "continued")
 _LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
 _WORDS = {
@@ -148,9 +150,7 @@ class Coverage:
     def failures(self) -> int:
         """Rollouts that ended by a failure of the environment, failed setups included."""
         return sum(
-            kinds.get(kind, 0)
-            for kinds in (self.zero, self.out)
-            for kind in ("env_error", "setup_failed")
+            kinds.get(kind, 0) for kinds in (self.zero, self.out) for kind in ENVIRONMENT_FAILURES
         )
 
     def without(self, other: Coverage) -> Coverage:

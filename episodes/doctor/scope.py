@@ -26,6 +26,7 @@ from django.urls import reverse
 from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, WholeRange, any_text, given
 from environments.models import Environment, Split, Viewer
+from environments.scoring.convention import ENVIRONMENT_FAILURES
 from environments.scoring.definition import Definition
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
@@ -176,7 +177,7 @@ class DoctorScope:
         and id, newest first."""
         failures: dict[int, dict[int, str]] = defaultdict(dict)
         for pk, task, _split, _run, _model, _step, kind, *_ in self._newest:
-            if kind in ("env_error", "setup_failed"):
+            if kind in ENVIRONMENT_FAILURES:
                 failures[task][pk] = kind
         return failures
 

@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from environments.database.bulk_writer import BulkWriter, Values
-from episodes.attempts.endings import Ending, rows_of
-from episodes.models import RunTotal
+from environments.database.json_rows import among
+from episodes.attempts.endings import Ending, Epoch, rows_of
+from episodes.attempts.rule import ENDED
+from episodes.models import Episode, RunTotal
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import Place, RollupScope, edges_of_environments, place_of
 from episodes.rollups.summaries import (
@@ -66,13 +70,25 @@ class RunTotalsPart:
     def remove(self, endings: Sequence[Ending]) -> None:
         parts = _by_run_and_place(endings)
         totals = RunTotal.objects.filter(scope_id__in={run for run, _ in parts})
-        rows = {
-            pk: parts[run, Place(*place)]
-            for pk, run, *place in totals.values_list("pk", *_KEY[1:])
-            if (run, Place(*place)) in parts
-        }
+        rows, without_last = dict[int, list[Ending]](), list[int]()
+        columns = totals.values_list("pk", *_KEY[1:], Epoch("ended"))
+        for pk, run, environment, split, ended in rows_of(columns):
+            if content := parts.get((run, Place(environment, split))):
+                rows[pk] = content
+                if max(ending.ended for ending in content) >= ended:
+                    without_last.append(pk)
         shrink(RunTotal, rows)
         RunTotal.objects.filter(pk__in=rows, episodes=0).delete()
+        left = Episode.objects.filter(
+            ENDED,
+            ~among("pk", [ending.episode for ending in endings]),
+            run=OuterRef("scope_id"),
+            environment=OuterRef("environment_id"),
+            end_number__lte=OuterRef("last_end"),
+        ).alias(place=Coalesce("split", 0))
+        newest = left.filter(place=OuterRef("split_id")).order_by("-end_number")
+        totals = RunTotal.objects.filter(pk__in=without_last)
+        totals.update(ended=Coalesce(Subquery(newest.values("ended")[:1]), F("ended")))
 
     def empty(self) -> bool:
         return delete_some(RunTotal)

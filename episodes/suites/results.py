@@ -14,7 +14,12 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Abs, NullIf
 
-from environments.scoring.convention import COUNTED_PARTS, Convention, kinds_counted
+from environments.scoring.convention import (
+    COUNTED_PARTS,
+    ENVIRONMENT_FAILURES,
+    Convention,
+    kinds_counted,
+)
 from environments.scoring.definition import Definition, definition_of
 from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED, endings_by_task
@@ -159,18 +164,22 @@ def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[FailingTask]:
 def sums_of_newest(
     member: SuiteMember, by: Players, score: Score
 ) -> tuple[dict[str, TaskSums], list[FailingTask]]:
-    """Return the sums by name over the newest episodes, and the tasks that fail. Two queries."""
+    """Return the sums by name over the newest episodes, and the tasks that fail, by all agents'
+    episodes: with a name or without. Two queries."""
     definition = definition_of_member(member)
     players: dict[str, TaskSums] = defaultdict(TaskSums)
     failures, attempted = Counter[int](), set[int]()
-    for (key, task), endings in endings_by_task(newest_episodes(member), by, definition).items():
-        sums = players[key]
-        for kind, _ in endings:
-            sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
-            failures[task] += kind in ("env_error", "setup_failed")
+    endings_of = endings_by_task(newest_episodes(member), by, definition, has_nameless=True)
+    for (key, task), endings in endings_of.items():
+        failures[task] += sum(kind in ENVIRONMENT_FAILURES for kind, _ in endings)
         counts = TaskCounts.of(endings, definition)
         if counts.attempts:
             attempted.add(task)
+        if not key:
+            continue
+        sums = players[key]
+        for kind, _ in endings:
+            sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
         if (figure := counts.figure(score)) is not None:
             sums.add(figure, counts.attempts)
     failing = [

@@ -91,7 +91,14 @@ function unfoldTarget() {
   if (fold) fold.open = true;
 }
 
+// A button that starts long work is off until the next page, which may also be this one as it was left.
+function switchOnce(event) {
+  for (const button of document.querySelectorAll("[data-once]")) button.disabled = event.type === "submit" && button.form === event.target;
+}
+
 themeSwitch.addEventListener("click", nextTheme);
+window.addEventListener("submit", switchOnce);
+window.addEventListener("pageshow", switchOnce);
 document.querySelector("[data-keys-open]")?.addEventListener("click", () => keys.showModal());
 keys?.addEventListener("click", (event) => event.target === keys && keys.close());
 search?.form.addEventListener("submit", onSearch);

@@ -39,6 +39,24 @@ WIDTHS = (
 time."""
 
 
+FORM = """() => {
+  const html = "<form id=once method=post><button data-once>Load</button></form>";
+  document.querySelector("main").insertAdjacentHTML("beforeend", html);
+  document.querySelector("#once").addEventListener("submit", (event) => event.preventDefault());
+}"""
+
+
+@pytest.mark.usefixtures("complaints")
+def test_a_button_that_starts_long_work_is_off_until_the_next_page(page: Page) -> None:
+    page.goto("/")
+    page.evaluate(FORM)
+    button = page.locator("#once button")
+    button.click()
+    expect(button).to_be_disabled()
+    page.evaluate("dispatchEvent(new Event('pageshow'))")
+    expect(button).to_be_enabled()
+
+
 @pytest.mark.usefixtures("complaints")
 def test_episodes_appear_while_they_run_and_end_without_a_reload_unless_the_page_is_hidden(
     page: Page, live: LiveServer

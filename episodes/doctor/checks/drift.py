@@ -80,7 +80,9 @@ def _reward_without_success(
     ]
     if not pairs:
         return _no_problem(course, "Success keeps up with the mean return")
-    _, before, after = max(pairs, key=lambda pair: pair[0])
+    most, _, after = max(pairs, key=lambda pair: pair[0])
+    enough = most - scope.thresholds["rise"] / 2
+    before = [before for size, before, last in pairs if last is after and size >= enough][-1]
     return _problem(
         scope,
         course,
@@ -121,18 +123,21 @@ def _collapse(scope: DoctorScope, course: Course, phases: list[Phase]) -> Doctor
     best = max(phases, key=lambda phase: phase.success or 0.0)
     is_apart = (best.success_low or 0.0) > (last.success_high or 0.0)
     if -_gain(best, last) >= least and is_apart:
-        return _problem(scope, course, (best, last), f"success falls {_rates(best, last)}.")
+        before = [phase for phase in phases if -_gain(best, phase) <= least / 2][-1]
+        return _problem(scope, course, (before, last), f"success falls {_rates(before, last)}.")
     best = max(phases, key=lambda phase: phase.mean or 0.0)
     if -_rise(scope, best, last) >= least and _is_significant(last, best):
-        return _problem(scope, course, (best, last), f"the return falls {_returns(best, last)}.")
+        before = [phase for phase in phases if -_rise(scope, best, phase) <= least / 2][-1]
+        words = f"the return falls {_returns(before, last)}."
+        return _problem(scope, course, (before, last), words)
     return _no_problem(course, "Success and return do not fall")
 
 
 def _problem(
     scope: DoctorScope, course: Course, pair: tuple[Phase, Phase], words: str
 ) -> DoctorFinding:
-    """Return the finding about what begins after the first of two phases and is there in the
-    second."""
+    """Return the finding about what begins after the first of two phases, the last one before it,
+    and is there in the second."""
     before, after = pair
     start = course.phases[course.phases.index(before) + 1].x
     is_by_step = course.axis == "step"

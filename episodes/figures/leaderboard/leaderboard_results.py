@@ -149,17 +149,19 @@ def stored_results(
 
 
 def endings_by_task(
-    episodes: QuerySet[Episode], by: By, definition: Definition
+    episodes: QuerySet[Episode], by: By, definition: Definition, *, has_nameless: bool = False
 ) -> dict[tuple[str, int], list[EndedReturn]]:
-    """Return the endings of each name at each task; episodes without a name are left out. One
-    query."""
+    """Return the endings of each name at each task. One query.
+
+    `has_nameless`: with episodes without a name, by the empty name; else they are left out.
+    """
     columns = (_KEYS[by], "task", KIND, definition.column)
     if by != "player":  # as in TaskStatistics, which leave people out
         episodes = episodes.filter(~Q(player="human"))
     tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
     for key, task, kind, value in rows_of(episodes.filter(ENDED).order_by().values_list(*columns)):
-        if key:
-            tasks[key, task].append((kind, value))
+        if key or has_nameless:
+            tasks[key or "", task].append((kind, value))
     return tasks
 
 

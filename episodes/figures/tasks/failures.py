@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Left
 
+from environments.scoring.convention import ENVIRONMENT_FAILURES
 from episodes.models import Episode, Step
 
 MAX_NEWEST = 2000
@@ -44,7 +45,7 @@ def clusters_of(episodes: QuerySet[Episode]) -> list[FailureCluster]:
     causes = {
         pk: cause
         for pk, status, cause, is_probe in rows
-        if status == "ended" and cause in ("env_error", "setup_failed") and not is_probe
+        if status == "ended" and cause in ENVIRONMENT_FAILURES and not is_probe
     }
     return clusters_among(causes)
 

@@ -17,6 +17,7 @@ from environments import conf
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import definition_in, given, whole
 from environments.models import Task, Viewer
+from environments.scoring.convention import ENVIRONMENT_FAILURES
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.scoring.task_buckets import Thresholds, bucket_of
 from environments.scoring.task_statistics import MAX_KEYS, Statistics, TaskResult, statistics_of
@@ -112,7 +113,7 @@ def statistics_at(
         returns = returns_counted(endings, definition.convention)
         figures, sketch = figures_from(endings, definition), returns_sketch(returns)
         rate = figures["successes"] / len(returns) if returns else 0.0
-        failures = sum(kind in ("env_error", "setup_failed") for kind, _ in endings)
+        failures = sum(kind in ENVIRONMENT_FAILURES for kind, _ in endings)
         return TaskResult(
             key=key,
             low=sketch[0][0] if sketch else None,

@@ -259,6 +259,26 @@ def test_an_exploit_is_found_where_it_begins(check: str, step: int) -> None:
     assert finding(check, "?run=grpo-4")["result"] == "fine"
 
 
+@pytest.mark.parametrize(
+    ("check", "early", "late"),
+    [
+        ("collapse", [1.0] * 9 + [0.0], [1.0] * 2 + [0.0] * 8),
+        ("collapse", [0.45] * 10, [0.1] * 10),
+        ("reward_without_success", [0.1] * 10, [0.4] * 10),
+    ],
+)
+def test_a_problem_begins_after_the_last_phase_without_it(
+    check: str, early: list[float], late: list[float]
+) -> None:
+    run = make_run()
+    for step in range(36):
+        returns, steps = late if step >= 24 else early, 3 if step < 12 else 9
+        play(*returns, run=run, run_step=step, steps_count=steps)
+    result = finding(check, "?run=grpo-3")
+    assert (result["result"], result["step"]) == ("problem", 24)
+    assert result["sentence"].startswith("From training step 24 on, ")
+
+
 @pytest.mark.parametrize("check", ["reward_without_success", "collapse", "repeated_calls"])
 def test_the_environment_shows_the_exploit_of_a_run_that_is_not_the_newest(check: str) -> None:
     exploit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -144,6 +145,19 @@ def test_blocks_count_the_episodes_that_are_left() -> None:
         assert mean_of(sketch) == (pytest.approx(sum(own) / len(own)) if own else None)
         scatter = json.loads(block.scatter or "{}").get("sum", 0.0)
         assert error_of(sketch, scatter) == pytest.approx(error_of(sketch_of(own)), abs=1e-9)
+
+
+def test_the_last_activity_of_a_run_is_that_of_an_episode_that_is_left() -> None:
+    played()
+    play(50, first=301, seed=8)
+    newest = Episode.objects.filter(end_number__gt=150, end_number__lte=300)
+    remove_all(removal(), newest.values_list("pk", flat=True))
+    followed = Episode.objects.filter(end_number__lte=300)
+    for total in RunTotal.objects.all():
+        left = followed.filter(
+            run=total.scope_id, environment=total.environment_id, split=total.split_id or None
+        )
+        assert abs(total.ended - left.latest("end_number").ended) < timedelta(milliseconds=1)
 
 
 def test_an_episode_that_the_follower_has_not_reached_is_counted_nowhere() -> None:

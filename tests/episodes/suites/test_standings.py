@@ -17,7 +17,7 @@ from episodes.models import SuiteVersion
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.standings import SuiteRow, standings
 from tests.episodes.api.asking import get
-from tests.episodes.ended import count_statistics
+from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.suites.published import (
     attempt,
     broken_core,
@@ -176,6 +176,20 @@ def test_a_task_that_fails_for_everybody_keeps_nobody_from_a_provisional_rank(
     ]
     assert [(task.task, task.failures) for task in results.failing_tasks] == [(always.pk, 4)]
     assert results.is_provisional and results.failing == 1
+
+
+@pytest.mark.parametrize("definition", ["in force", "another one"])
+def test_a_task_that_fails_in_runs_and_is_solved_without_a_run_does_not_fail(
+    definition: str,
+) -> None:
+    version, [_, always] = broken_core()
+    end_episode(1.0, task=always, environment=always.environment, model="strong")
+    if definition == "another one":
+        Environment.objects.update(success_threshold=0.1)
+    count_statistics()
+    results = standings(version, UNRESTRICTED, "run")
+    assert not results.is_provisional and not results.ranked
+    assert {row.key for row in results.rows} == {"of weak", "of strong", "of steady"}
 
 
 def test_failures_that_count_as_zero_are_attempts() -> None:

@@ -7,6 +7,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED, Environment, Split, Task, Viewer
+from episodes.figures.environments import failing_tasks as module
 from episodes.figures.environments.failing_tasks import failing_tasks
 from tests.people import client_of
 from tests.stored import make_environment, make_split, make_statistics, make_task
@@ -82,6 +83,21 @@ def test_what_does_not_exist_for_the_viewer_is_neither_counted_nor_named() -> No
     assert [len(failing_tasks(viewer).ids) for viewer in (UNRESTRICTED, sealed, private)] == [
         1, 0, 0,
     ]  # fmt: skip
+
+
+def test_those_of_other_environments_and_what_does_not_exist_for_the_viewer_take_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_READ", 2)
+    [task], _ = broken(), broken("maze", count=3)
+    math, maze = Environment.objects.order_by("name")
+    assert failing_tasks(UNRESTRICTED, math).ids == [task.pk]
+    split = Split.objects.get(environment=maze)
+    for viewer in (
+        Viewer(hidden_environments=frozenset({maze.pk})),
+        Viewer(sealed_splits={split.pk: maze.pk}),
+    ):
+        assert failing_tasks(viewer).ids == [task.pk]
 
 
 def test_it_takes_few_queries(django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
