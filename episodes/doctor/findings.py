@@ -67,4 +67,4 @@ def too_few(what: str, count: int, minimum: float) -> DoctorFinding | None:
     """Return the finding where there are fewer than the minimum; None where there are enough."""
     if count >= minimum:
         return None
-    return too_little(f"This needs {minimum:,} {what} and has {count:,}.")
+    return too_little(f"Needs {minimum:,} {what}; there are {count:,}.")

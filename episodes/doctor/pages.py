@@ -26,7 +26,7 @@ from episodes.doctor.thresholds import THRESHOLDS
 
 MAX_NEIGHBOURS = 5
 """Attempts before and after the beginning of a problem that the page of a run shows."""
-TITLES = {"problem": "Problems", "fine": "Passed", "too_little_data": "Too little data"}
+TITLES = {"problem": "Problems", "fine": "Passed", "too_little_data": "Not enough data"}
 
 
 @require_safe

@@ -26,13 +26,14 @@ class DoctorReport:
         problems, total = len(self.problems), len(self.findings)
         open_ = sum(finding.result == "too_little_data" for finding in self.findings)
         if open_ == total:
-            return "There is too little data for any check."
-        checks = f"{total - open_} check{'' if total - open_ == 1 else 's'}"
-        sentence = f"No problem was found by {checks}."
+            return "No check has enough data."
         if problems:
-            sentence = f"{problems} problem{'' if problems == 1 else 's'} found by {checks}."
+            sentence = f"{problems} of {total} checks found a problem."
+        else:
+            checks = total - open_
+            sentence = f"{checks} check{'' if checks == 1 else 's'} found no problem."
         if open_:
-            sentence += f" For {open_} of {total} checks there is too little data."
+            sentence += f" {open_} need{'s' if open_ == 1 else ''} more data."
         return sentence
 
 

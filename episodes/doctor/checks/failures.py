@@ -31,7 +31,7 @@ def failing_tasks(scope: DoctorScope) -> DoctorFinding:
     attempts = Counter(attempt.task for attempt in scope.attempts)
     failures = scope.failures
     if not attempts and not failures:
-        return too_little("This needs a rollout and has none.")
+        return too_little("Needs a rollout; there is none.")
     limits = conf.thresholds()
     failing = (
         failing_in(scope.filter.viewer, scope.environment).ids

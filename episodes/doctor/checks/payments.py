@@ -125,7 +125,7 @@ def _first_step(scope: DoctorScope, repeats: int) -> int | None:
     return next(starts, None)
 
 
-@check("Rewards of steps that outweigh the end", "outweigh", "attempts")
+@check("Step rewards outweigh the final reward", "outweigh", "attempts")
 def outweighing_steps(scope: DoctorScope) -> DoctorFinding:
     definition = scope.definition
     if definition.return_ != "sum":
@@ -139,13 +139,13 @@ def outweighing_steps(scope: DoctorScope) -> DoctorFinding:
     early = [win for win in wins if definition.is_success(win.sum - (win.last or 0.0))]
     share = len(early) / len(wins)
     sentence = (
-        f"In {len(early):,} of {len(wins):,} successes ({share:.0%}) the rewards before the last "
-        "one are a success already"
+        f"{share:.0%} of successes ({len(early):,} of {len(wins):,}) were reached before the final "
+        "reward"
     )
     if share < scope.thresholds["outweigh"] or not early:
         return no_problem(f"{sentence}.")
     largest = sorted(early, key=lambda win: (-win.sum, -win.id))[:MAX_EVIDENCE]
     return problem(
-        f"{sentence}. An agent does not need the end.",
+        f"{sentence}. The final reward is not needed.",
         *(Evidence(f"Episode {win.id}", reverse("episode", args=[win.id])) for win in largest),
     )

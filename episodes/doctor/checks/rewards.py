@@ -16,7 +16,7 @@ TOLERANCE = 1e-6
 @check("Returns outside of the declared range")
 def outside_range(scope: DoctorScope) -> DoctorFinding:
     if not scope.attempts:
-        return too_little("This needs an attempt and has none.")
+        return too_little("Needs an attempt; there is none.")
     environment = scope.environment
     if scope.definition.return_ != environment.default_return:
         return too_little(
@@ -50,7 +50,7 @@ def sparse_rewards(scope: DoctorScope) -> DoctorFinding:
     if finding := too_few("attempts", total, scope.thresholds["attempts"]):
         return finding
     count = sum(attempt.is_unrewarded for attempt in scope.attempts)
-    sentence = f"{count:,} of {total:,} attempts ({count / total:.0%}) have no reward other than 0."
+    sentence = f"{count / total:.0%} of attempts have no non-zero reward ({count:,} of {total:,})."
     if count / total < scope.thresholds["sparse"]:
         return no_problem(sentence)
     return problem(

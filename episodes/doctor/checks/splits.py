@@ -65,7 +65,7 @@ def train_test_gap(scope: DoctorScope) -> DoctorFinding:
     if largest.attempts < minimum:
         by_whom = "" if scope.run else " by the same run or model"
         return too_little(
-            f"This needs {minimum:,} attempts on each side{by_whom}: train "
+            f"Needs {minimum:,} attempts on each side{by_whom}: train "
             f"{largest.train[1]:,}, test {largest.test[1]:,}."
         )
     gap = max((gap for gap in gaps if gap.attempts >= minimum), key=lambda gap: gap.size)

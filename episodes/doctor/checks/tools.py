@@ -53,11 +53,11 @@ def unused_tools(scope: DoctorScope) -> DoctorFinding:
     episode = rows.order_by("-pk").first()
     tools = parts.tools(episode.tools.text) if episode and episode.tools else []
     if not tools:
-        return too_little("This needs an agent that asked for the list of tools; none did.")
+        return too_little("Needs an agent that asked for the list of tools; none did.")
     calls = _calls(scope)
     idle = [tool.name for tool in tools if tool.name not in calls]
     if not idle:
-        return no_problem(f"Every tool is called ({len(tools)}).")
+        return no_problem(f"All {len(tools)} tools are used.")
     return problem(
         f"{len(idle)} of {len(tools)} tools are never called: {', '.join(idle)}.",
         scope.link_to("Attempts"),
@@ -72,14 +72,11 @@ def refused_tools(scope: DoctorScope) -> DoctorFinding:
     }
     if not shares:
         most = max((count for count, _ in calls.values()), default=0)
-        return too_little(f"This needs a tool with {minimum:,} calls; the most of any is {most:,}.")
+        return too_little(f"Needs a tool with {minimum:,} calls; the most of any is {most:,}.")
     bad = [tool for tool, share in shares.items() if share >= scope.thresholds["refused"] and share]
     if not bad:
         worst = max(shares, key=lambda tool: shares[tool])
-        return no_problem(
-            f"Of the calls of {worst}, {shares[worst]:.0%} are refused, and no more of any "
-            "other tool."
-        )
+        return no_problem(f"Most refused tool: {worst} ({shares[worst]:.0%}).")
     counts = "; ".join(f"{tool} in {calls[tool][1]:,} of {calls[tool][0]:,} calls" for tool in bad)
     steps = scope.steps.filter(tool__in=bad, status="refused").order_by("-episode", "index")
     return problem(

@@ -41,9 +41,9 @@ def _pair(measured: MeasuredRuns | None, place: int) -> Sequence[RunFigure]:
 def _conclusion(first: RunFigure, other: RunFigure, returns: Sequence[RunFigure]) -> Conclusion:
     """Return what success says about the `other` run. `returns`: the returns of both; may be
     empty."""
-    if other.evidence is None or not other.evidence.is_told_apart:
+    if other.evidence is None or not other.evidence.is_significant:
         rates = f"{first.run} {percent(first.mean)}%, {other.run} {percent(other.mean)}%"
-        return Conclusion(other.run, f"No clear difference in success: {rates}.", False)
+        return Conclusion(other.run, f"No significant difference in success: {rates}.", False)
     worse, better = sorted((first, other), key=lambda figure: figure.mean)
     rates = f"{percent(worse.mean)}% against {percent(better.mean)}%"
     if returns:
@@ -51,7 +51,7 @@ def _conclusion(first: RunFigure, other: RunFigure, returns: Sequence[RunFigure]
         if mean_by_run[worse.run] > mean_by_run[better.run]:
             means = f"{signed(mean_by_run[worse.run])} against {signed(mean_by_run[better.run])}"
             text = f"{worse.run} succeeds less often ({rates}) although its return is higher"
-            return Conclusion(worse.run, f"{text} ({means}): look for an exploited reward.", True)
+            return Conclusion(worse.run, f"{text} ({means}): check for reward hacking.", True)
     return Conclusion(
         other.run,
         f"{other.run} succeeds {'less' if worse is other else 'more'} often than {first.run}: "

@@ -47,7 +47,7 @@ class PairedEvidence:
     """
 
     @property
-    def is_told_apart(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 

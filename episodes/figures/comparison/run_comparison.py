@@ -63,7 +63,7 @@ class RunFigure(NamedTuple):
     def verdict(self) -> str:
         """Return "worse" or "better" if it differs clearly from the first run, else an empty
         text."""
-        if self.evidence is None or not self.evidence.is_told_apart:
+        if self.evidence is None or not self.evidence.is_significant:
             return ""
         return "worse" if (self.evidence.difference < 0) != self.measure.is_cost else "better"
 
@@ -71,7 +71,7 @@ class RunFigure(NamedTuple):
     def words(self) -> str:
         """Return how it differs from the first run."""
         if not self.verdict or self.evidence is None:
-            return "no clear difference"
+            return "not significant"
         return self.measure.less if self.evidence.difference < 0 else self.measure.more
 
 

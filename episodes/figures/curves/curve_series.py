@@ -534,7 +534,7 @@ def _left_out(charts: CurveCharts) -> list[str]:
             f"There is no run {numbers}; a run's number is in the address of its page."
         )
     if len(query.runs) > MAX_SERIES:
-        sentences.append(f"The first {MAX_SERIES} of {len(query.runs):,} runs are shown.")
+        sentences.append(f"Showing the first {MAX_SERIES} of {len(query.runs):,} selected runs.")
     if overlay.count > len(overlay.parts):
         newest = f"The {len(overlay.parts)} newest of {overlay.count:,} {query.by}s"
         newest += " with training steps" if overlay.stepless else ""

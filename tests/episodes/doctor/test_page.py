@@ -54,15 +54,15 @@ def text_of(client: Client, path: str) -> str:
 def test_a_healthy_run_has_a_page_that_says_so(client: Client) -> None:
     play_healthily()
     page = text_of(client, f"{PAGE}?run=grpo-3")
-    assert f"No problem was found by {len(CHECKS)} checks." in page
+    assert f"{len(CHECKS)} checks found no problem." in page
     assert "Problems" not in page and f"Passed {len(CHECKS)}" in page
 
 
 def test_without_episodes_it_says_what_is_needed(client: Client) -> None:
     make_environment()
     page = text_of(client, PAGE)
-    assert "There is too little data for any check." in page
-    assert "This needs 30 attempts and has 0." in page
+    assert "No check has enough data." in page
+    assert "Needs 30 attempts; there are 0." in page
 
 
 def test_a_threshold_of_the_address_decides(client: Client) -> None:

@@ -65,7 +65,7 @@ def test_a_score_can_be_cited(client: Client) -> None:
 def test_who_is_not_ranked_is_shown_with_what_is_missing(client: Client) -> None:
     core()
     page = text_of(client, "/suites/core/")
-    assert "1 without a rank" in page and re.search(
+    assert "1 unranked" in page and re.search(
         r"maze/test <span class=\"hint\">2 tasks</span>", page
     )
 

@@ -243,14 +243,14 @@ def test_a_run_that_exploits_its_reward_is_named(client: Client) -> None:
     text = "greedy succeeds less often (0% against 50%) although its return is higher"
     for pair in (runs, runs[::-1]):
         page = client.get(address.format(*(run.pk for run in pair))).content.decode()
-        assert f"{text} (+0.80 against +0.48): look for an exploited reward." in page
+        assert f"{text} (+0.80 against +0.48): check for reward hacking." in page
         assert 'href="/environments/math/doctor/?run=greedy"' in page
 
 
 def test_a_difference_without_evidence_is_called_none(client: Client) -> None:
     first, second = played()
     page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
-    assert "No clear difference in success: first 50%, second 50%." in page
+    assert "No significant difference in success: first 50%, second 50%." in page
 
 
 def test_settings_that_differ_are_shown_and_others_are_folded(client: Client) -> None:

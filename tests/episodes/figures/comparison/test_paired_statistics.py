@@ -31,7 +31,7 @@ def test_the_bootstrap_agrees_with_the_normal_interval_where_both_hold() -> None
 def test_an_interval_of_few_skewed_differences_stays_within_them() -> None:
     found = evidence_of([0.0, 0.0, 0.0, 0.0, 1.0])
     assert 0 <= found.low < found.difference < found.high <= 1
-    assert not found.is_told_apart
+    assert not found.is_significant
 
 
 def test_the_effect_and_the_number_that_would_show_it() -> None:
@@ -39,12 +39,12 @@ def test_the_effect_and_the_number_that_would_show_it() -> None:
     found = evidence_of(differences)
     assert found.effect == pytest.approx(fmean(differences) / stdev(differences))
     assert found.needed == math.ceil((2.8015852 / found.effect) ** 2)
-    assert found.more == found.needed - 6 > 0 and not found.is_told_apart
+    assert found.more == found.needed - 6 > 0 and not found.is_significant
 
 
-def test_equal_differences_are_told_apart_without_a_deviation() -> None:
+def test_equal_differences_are_significant_without_a_deviation() -> None:
     found = evidence_of([0.25] * 3)
-    assert (found.low, found.high, found.effect, found.is_told_apart, found.more) == (
+    assert (found.low, found.high, found.effect, found.is_significant, found.more) == (
         0.25,
         0.25,
         None,
@@ -55,4 +55,4 @@ def test_equal_differences_are_told_apart_without_a_deviation() -> None:
 
 def test_without_a_difference_no_number_of_tasks_would_show_one() -> None:
     found = evidence_of([1.0, -1.0, 0.0])
-    assert (found.needed, found.more, found.is_told_apart, found.p) == (None, 0, False, 1.0)
+    assert (found.needed, found.more, found.is_significant, found.p) == (None, 0, False, 1.0)
