@@ -40,9 +40,10 @@ function showPicked() {
 }
 
 function link(selector, page, most, reason, least = 1) {
-  const isAble = picked.size >= least && picked.size <= most;
+  const runs = [...picked].sort((a, b) => a - b); // the oldest is what the others are compared with
+  const isAble = runs.length >= least && runs.length <= most;
   const element = bar.querySelector(selector);
-  if (isAble) element.href = `${element.dataset[page]}?runs=${[...picked].join()}`;
+  if (isAble) element.href = `${element.dataset[page]}?runs=${runs.join()}`;
   else element.removeAttribute("href");
   element.setAttribute("aria-disabled", String(!isAble));
   element.title = isAble ? "" : picked.size > most ? `Select at most ${most} runs` : reason;
