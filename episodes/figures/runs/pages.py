@@ -168,13 +168,17 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
         RunHead("environment", "Environment", "wide-only"),
         RunHead("split", "Split", "wide-only", "", "The split whose episodes the figures count"),
         *(RunHead(f"{CONFIG}{name}", name, "") for name in query.columns),
-        RunHead("", "Return over episodes", "wide-only"),
+        RunHead("", "Curve", "wide-only", title="Return over episodes"),
         RunHead("return", "Return", "right", (returns.pop() or "") if len(returns) == 1 else ""),
         RunHead("success", "Success", "right", "" if threshold is None else f"> {threshold:g}"),
         RunHead("attempts", "Attempts", "right"),
-        RunHead("steps", "Steps", "right", "", "Mean number of steps of an attempt"),
+        RunHead("steps", "Steps", "right", "", "Mean steps per attempt"),
         RunHead(
-            "last", "Last activity", "right", "", "Last end of an episode, or word of the trainer"
+            "last",
+            "Last activity",
+            "right",
+            "",
+            "When an episode last ended or the trainer last reported",
         ),
     ]
     order, sortable = query.order, list[RunHead]()
