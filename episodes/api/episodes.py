@@ -73,7 +73,7 @@ def with_members(episodes: EpisodeQuerySet) -> EpisodeQuerySet:
 class EpisodeView(ApiView):
     """One episode with its task, prompt and tools; `steps_url` has its steps."""
 
-    @documented("episode", "episodes", EpisodeDetailSerializer, may_miss=True)
+    @documented("episode", "episodes", EpisodeDetailSerializer)
     def get(self, request: Request, pk: int) -> Response:
         episode = episode_of(pk, self.reader, with_members(Episode.objects.all()))
         return Response(EpisodeDetailSerializer(episode, context=self.context).data)

@@ -71,9 +71,7 @@ _LAST = OpenApiParameter(
 class EventsView(ApiView):
     """One episode as server-sent events: `step` for each step as it is recorded, then `ended`."""
 
-    @documented(
-        "events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST, may_miss=True
-    )
+    @documented("events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST)
     def get(self, request: Request, pk: int) -> Any:
         episode = episode_of(pk, self.reader)
         last = _last_of(request.META.get("HTTP_LAST_EVENT_ID", "").strip())

@@ -53,7 +53,7 @@ class OwnKeyView(ApiView):
     scopes = ()
     is_always_answered = True
 
-    @documented("key", "keys", KeySerializer, may_miss=True)
+    @documented("key", "keys", KeySerializer)
     def get(self, request: Request) -> Response:
         if self.reader.person is not None:
             raise Http404("This request has no API key; send one in X-API-Key.")

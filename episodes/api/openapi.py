@@ -131,16 +131,13 @@ def documented(
     tag: str,
     shape: Any,
     *parameters: str | OpenApiParameter,
-    may_miss: bool = False,
 ) -> Callable[[F], F]:
-    """Return a decorator that describes a `get`. `may_miss`: a 404 is possible, because the address
-    names something."""
+    """Return a decorator that describes a `get`. Any address that names nothing, or has a NUL, gets
+    404."""
     parts = [parameter(part) if isinstance(part, str) else part for part in parameters]
-    errors: dict[int, Any] = dict.fromkeys((401, 403, 429, 503), ErrorSerializer)
+    errors: dict[int, Any] = dict.fromkeys((401, 403, 404, 429, 503), ErrorSerializer)
     if parts:
         errors[400] = ErrorSerializer
-    if may_miss:
-        errors[404] = ErrorSerializer
     success = shape if isinstance(shape, dict) else {200: shape}
     return extend_schema(
         operation_id=operation, tags=[tag], parameters=parts, responses={**success, **errors}

@@ -65,7 +65,7 @@ class RolloutListView(ApiView):
 class RolloutView(ApiView):
     """One rollout with what its client said about it; `messages_url` has its messages."""
 
-    @documented("rollout", "rollouts", RolloutDetailSerializer, may_miss=True)
+    @documented("rollout", "rollouts", RolloutDetailSerializer)
     def get(self, request: Request, pk: int) -> Response:
         rollout = rollout_of(pk, self.reader)
         with_current_figures([rollout])
@@ -83,7 +83,6 @@ class RolloutMessagesView(ApiView):
         page_serializer(RolloutMessageSerializer, "RolloutMessagePage"),
         "limit",
         parameter("after", "Cursor of a page; take it from `next`", kind=int),
-        may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
         limit, after = limit_of(request), given(request.GET, "after", count_in, 0)

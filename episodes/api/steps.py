@@ -33,7 +33,6 @@ class StepsView(ApiView):
         page_serializer(StepSerializer, "StepPage"),
         "limit",
         parameter("after", "Index of a step", kind=int),
-        may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
         limit, after = limit_of(request), given(request.GET, "after", count_in, -1)
@@ -46,7 +45,7 @@ class StepsView(ApiView):
 class StepView(ApiView):
     """One step."""
 
-    @documented("step", "episodes", StepSerializer, may_miss=True)
+    @documented("step", "episodes", StepSerializer)
     def get(self, request: Request, pk: int, index: int) -> Response:
         episode_of(pk, self.reader)
         steps, _ = steps_after(pk, index - 1, 1)

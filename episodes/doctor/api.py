@@ -40,7 +40,6 @@ class DoctorView(ApiView):
             for name, threshold in THRESHOLDS.items()
         ),
         *CONVENTION_PARTS,
-        may_miss=True,
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Reports of the doctor")

@@ -41,7 +41,6 @@ class SuiteView(ApiView):
         SuiteStandingsSerializer,
         parameter("version", "Number of the version; default: the latest", kind=int),
         parameter("by", "What a row stands for; default `model`", enum=BY),
-        may_miss=True,
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Suites")

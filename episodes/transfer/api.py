@@ -48,7 +48,6 @@ class ExportView(ApiView):
             for name in CHOICES
         ),
         *FILTERS,
-        may_miss=True,
     )
     def get(self, request: Request) -> Any:
         reader = self.reader

@@ -68,13 +68,6 @@ def test_strangers_do_not_see_the_directory_of_the_server(settings: Settings) ->
     assert "<code>manage.py createsuperuser</code>" in page
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("page", ["/", "/episodes/", "/runs/curves/"])
-def test_pages_say_how_the_demo_is_run_here(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
-    monkeypatch.chdir(ROOT)
-    assert "<code>.venv/bin/python manage.py demo</code>" in Client().get(page).content.decode()
-
-
 @each("text", ["1_0", "\uff11", " 1", "nan", "inf", "1e400", "", "0x1", "1.5.0"])
 def test_numbers_of_commands_are_read_as_they_are_written(text: str) -> None:
     for kind in (int, float):

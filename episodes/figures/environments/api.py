@@ -42,9 +42,7 @@ class EnvironmentView(ApiView):
     scopes = ()
     parameters = DEFINITION_PARAMETERS
 
-    @documented(
-        "environment", "environments", EnvironmentResultsSerializer, *DEFINITION, may_miss=True
-    )
+    @documented("environment", "environments", EnvironmentResultsSerializer, *DEFINITION)
     def get(self, request: Request, name: str) -> Response:
         row = environment_of(name, self.reader)
         context = self.context | _figures_of([row], request, self.reader)

@@ -46,7 +46,6 @@ class LeaderboardView(ApiView):
             enum=TASKS,
         ),
         *DEFINITION,
-        may_miss=True,
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Leaderboards")

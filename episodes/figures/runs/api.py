@@ -110,7 +110,6 @@ class RunView(ApiView):
         ),
         ALL_SPLITS,
         *DEFINITION,
-        may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
         run = Run.objects.seen_by(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
@@ -129,7 +128,7 @@ class SteeredRunView(ApiView):
 
     http_method_names = ["get", "head", "put"]
 
-    @documented("run_by_name", "runs", RunDetailSerializer, may_miss=True)
+    @documented("run_by_name", "runs", RunDetailSerializer)
     def get(self, request: Request, name: str) -> Response:
         run = run_by_name(_name_of(request, name, self.reader), self.reader.viewer)
         not_modified: Any = get_conditional_response(request._request, etag=etag_of(run))

@@ -59,7 +59,6 @@ class TasksView(ApiView):
         "split",
         "limit",
         parameter("after", "Cursor of a page; take it from `next`"),
-        may_miss=True,
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), given(request.GET, "after", count_in)
@@ -87,7 +86,7 @@ class TaskView(ApiView):
 
     scopes = (READ, CURATE)
 
-    @documented("task", "tasks", TaskDetailSerializer, may_miss=True)
+    @documented("task", "tasks", TaskDetailSerializer)
     def get(self, request: Request, pk: int) -> Response:
         task = _readable(self.reader).filter(pk=pk).select_related("environment").first()
         if task is None:

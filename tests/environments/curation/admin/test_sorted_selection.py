@@ -15,6 +15,12 @@ from tests.stored import make_statistics
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, too, all tasks are sorted."""
+    monkeypatch.setattr(sorted_selection, "MAX_SORT_SECONDS", 60.0)
+
+
 def in_order(wanted: Selection) -> list[int]:
     """Return the ids in all batches, which are the same when they are read backward."""
     found, batch = list[int](), batch_of(wanted, limit=2)
