@@ -35,6 +35,7 @@ from episodes.models import (
     Redaction,
     Rollout,
     RolloutMessage,
+    RunTotal,
     SignOnAccount,
     Step,
     StepGroup,
@@ -53,6 +54,7 @@ _WITHOUT_TEXTS: set[type] = {
     EnvironmentRevision,
     FollowedProgress,
     LooseBlob,
+    RunTotal,
     StepGroup,
     StepSpan,
 }

@@ -7,6 +7,7 @@ import json
 import math
 import operator
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from environments.filtering.parameters import BadFilter, any_text, trimmed
 MAX_VALUES = 500
 """Values of one configuration that have a name; the others can be neither columns nor in
 conditions."""
+CONFIGS_AT_ONCE = 100
+"""Configurations of many runs that are in memory at a time, because each may have 256 KB."""
+MAX_IN_DIGITS = 1e21
+"""Whole numbers below are written in digits, as in JavaScript, also those with a point or an
+exponent."""
 Scalar = str | float | int | bool | None
 _CONDITION = re.compile(
     r"[ \t]*([^<>=!\s][^<>=!]*?)[ \t]*(>=|<=|!=|=|>|<)[ \t]*(\S.*?)[ \t]*", re.DOTALL
@@ -68,8 +74,33 @@ def _scalar(value: Any) -> Scalar:
 
 
 def value_text(value: Scalar) -> str:
-    """Return a value as pages and conditions write it: true, null, 1e-05, or the text itself."""
+    """Return a value as pages and conditions write it: true, null, 1e-05, or the text itself. Equal
+    numbers have the same text: 1 for 1.0."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_IN_DIGITS:
+        value = int(value)
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def place_of_value(value: Scalar) -> tuple[int, float, str] | None:
+    """Return the place of a value in an order: numbers come before texts."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0, value, ""
+    return None if value is None else (1, 0, str(value))
+
+
+def runs_by_value(values: Mapping[int, Scalar]) -> dict[str | None, list[int]]:
+    """Return the ids of the runs with each value, by its text: numbers first, by size, last None
+    for the runs without a value.
+
+    `values`: of each run, by its id.
+    """
+    runs = defaultdict[str | None, list[int]](list)
+    places = dict[str | None, tuple[int, float, str]]()
+    for run, value in values.items():
+        text = None if value is None else value_text(value)
+        runs[text].append(run)
+        places[text] = place_of_value(value) or (2, 0, "")
+    return {text: runs[text] for text in sorted(runs, key=places.__getitem__)}
 
 
 @dataclass(frozen=True, slots=True)

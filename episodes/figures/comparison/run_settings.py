@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from episodes.models import Run
-from episodes.runs.config_values import Scalar, config_values, value_text
+from episodes.runs.config_values import config_values, value_text
 
 
 class RunSetting(NamedTuple):
@@ -28,12 +28,5 @@ def settings_of(runs: Sequence[Run]) -> list[RunSetting]:
 
 def _settings(run: Run) -> Mapping[str, str]:
     facts = {"model": run.model, "commit": run.git_commit}
-    values = {name: _text(value) for name, value in config_values(run.config).items()}
+    values = {name: value_text(value) for name, value in config_values(run.config).items()}
     return {name: text for name, text in facts.items() if text} | values
-
-
-def _text(value: Scalar) -> str:
-    """Return the value as text, the same for equal numbers: 1 and 1.0."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        value = int(value)
-    return value_text(value)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from environments.errors import shorten
 from episodes.figures.block_queries import Axis
 from episodes.models import Run
-from episodes.runs.config_values import Scalar, config_values, value_text
+from episodes.runs.config_values import Scalar, config_values, runs_by_value, value_text
 
 MAX_LABEL = 80
 """Characters of a label: a value can be a list of any length."""
@@ -61,21 +61,13 @@ def names_that_differ(configs: Mapping[int, Mapping[str, Scalar]]) -> list[str]:
 def groups_by(name: str, configs: Mapping[int, Mapping[str, Scalar]]) -> list[RunGroup]:
     """Return the runs by the value that each has in its configuration: by size if these are
     numbers, runs without a value last."""
-    runs_by_value = defaultdict[Scalar, list[int]](list)
-    for pk, values in configs.items():
-        runs_by_value[values.get(name)].append(pk)
-
-    def place(value: Scalar) -> tuple[bool, bool, float, str]:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return value is None, not is_number, float(value or 0) if is_number else 0.0, str(value)
-
+    values = {pk: config.get(name) for pk, config in configs.items()}
     groups, counts = list[RunGroup](), Counter[str]()
-    for value in sorted(runs_by_value, key=place):
-        text = f"no {name}" if value is None else f"{name} = {value_text(value)}"
-        label = shorten(text, MAX_LABEL)
+    for text, runs in runs_by_value(values).items():
+        label = shorten(f"no {name}" if text is None else f"{name} = {text}", MAX_LABEL)
         counts[label] += 1
         number = f" ({counts[label]})" if counts[label] > 1 else ""
-        groups.append(RunGroup(f"{label}{number}", runs_by_value[value]))
+        groups.append(RunGroup(f"{label}{number}", runs))
     return groups
 
 

@@ -72,7 +72,7 @@ class RunsView(ApiView):
         parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
-        parameter("text", "Words in the name, model, tags, notes and configuration of a run"),
+        parameter("text", "Up to 8 words in a run's name, model, tags, notes and configuration"),
         parameter("config", "Condition on a value of the configuration, such as temperature>0.7"),
         parameter(
             "sort",

@@ -3,14 +3,13 @@ rate."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from episodes.figures.runs.run_order import RunOrder, RunTotals, place_of_value
-from episodes.runs.config_values import Scalar, value_text
+from episodes.figures.runs.run_order import RunOrder, RunTotals
+from episodes.runs.config_values import Scalar, runs_by_value
 
 MAX_GROUPS = 200
 
@@ -52,14 +51,7 @@ def config_groups(
 
     `values`: of each run, by its id, newest first.
     """
-    runs_by_value = defaultdict[str | None, list[int]](list)
-    places = dict[str | None, tuple[int, float, str]]()
-    for run, value in values.items():
-        text = None if value is None else value_text(value)
-        runs_by_value[text].append(run)
-        places[text] = place_of_value(value) or (2, 0, "")
-    groups = [_group(value, runs, totals) for value, runs in runs_by_value.items()]
-    groups.sort(key=lambda group: places[group.value])
+    groups = [_group(value, runs, totals) for value, runs in runs_by_value(values).items()]
     figure = {"return": "returns", "success": "success", "steps": "steps"}.get(order.name)
     if figure:
         groups.sort(

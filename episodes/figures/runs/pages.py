@@ -53,7 +53,9 @@ from episodes.figures.runs.run_order import (
 )
 from episodes.figures.runs.training_steps import steps_of
 from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
+from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode, Rollout, Run
+from episodes.rollups.run_totals import RunTotalsPart
 from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
@@ -103,7 +105,10 @@ def runs(request: HttpRequest) -> HttpResponse:
             (group, best.get(group.best or 0), _address_of(group, query.group, request.GET))
             for group in groups
         ],
-        "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
+        "missing": next(
+            (line.outline.missing for line in lines if line.outline.missing),
+            note_of_part(RunTotalsPart.name),
+        ),
         "splits": list(dict.fromkeys(splits)),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
         "next": page.next,

@@ -39,11 +39,13 @@ from episodes.figures.runs.run_order import (
     totals_by_run,
 )
 from episodes.models import Run, RunTag
-from episodes.runs.config_values import ConfigCondition, named_values
+from episodes.runs.config_values import CONFIGS_AT_ONCE, ConfigCondition, named_values
 from episodes.runs.description import STATES
 
 RUNS_PER_PAGE = 20
 MAX_COLUMNS = 8
+MAX_WORDS = 8
+"""Words of a search, each of which reads texts of all runs that are searched."""
 MAX_SEARCHED = 2_000
 """Runs whose configuration is read for one page of the list of the newest with conditions."""
 NEWEST = RunOrder("created", is_descending=True)
@@ -115,12 +117,15 @@ class RunListQuery:
         columns = tuple(dict.fromkeys(any_text("columns", name) for name in names if name))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
+        text = given(query, "text", any_text) or ""
+        if len(set(text.split())) > MAX_WORDS:
+            raise BadFilter("text", text, f"at most {MAX_WORDS} words are searched")
         order = given(query, "sort", RunOrder.parse, usual)
         order.check(viewer)
         return cls(
             viewer,
             name=given(query, "name", any_text) or "",
-            text=given(query, "text", any_text) or "",
+            text=text,
             group=given(query, "group", any_text) or "",
             order=order,
             states=[chosen(STATES)("state", text) for text in values["state"]],
@@ -142,21 +147,22 @@ class RunListQuery:
 
         `environments`: names of those to which the key of the viewer is limited; None: no limit.
         """
-        rows = self._matches(environments)
+        oldest = 0 if self.order.is_newest and not self.text else _oldest()
+        rows = self._matches(environments, oldest)
         if self.order.is_newest:
             runs, following, is_bounded = self._newest(rows.order_by("-pk"))
         else:
-            runs, following, is_bounded = self._sorted(rows)
+            runs, following, is_bounded = self._sorted(rows, oldest)
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
         return RunList(runs, lines, following, is_bounded)
 
     def groups(self) -> list[ConfigGroup]:
         """Return the groups of the runs that meet the conditions, among the newest MAX_SORTED.
         Raises: BadFilter for a split that no environment has."""
-        rows = self._matches(None).filter(pk__gte=_oldest()).order_by("-pk")
+        rows = self._matches(None, _oldest()).order_by("-pk")
         values = {
             pk: named_values(config, [self.group]).get(self.group)
-            for pk, config in rows.values_list("pk", "config").iterator()
+            for pk, config in rows.values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
             if not self.conditions or self._is_met(config)
         }
         definitions = definitions_in_force(self.definition)
@@ -164,9 +170,14 @@ class RunListQuery:
         chosen = chosen_totals(stored, self.splits, self.viewer)
         return config_groups(values, totals_by_run(chosen, definitions), self.order)
 
-    def _matches(self, environments: Collection[str] | None) -> QuerySet[Run]:
-        """Return the runs that meet all conditions but those on configurations."""
+    def _matches(self, environments: Collection[str] | None, oldest: int) -> QuerySet[Run]:
+        """Return the runs that meet all conditions but those on configurations.
+
+        `oldest`: id of the oldest run that is searched; 0: all are.
+        """
         rows = Run.objects.seen_by(self.viewer)
+        if oldest:
+            rows = rows.filter(pk__gte=oldest)
         if self.name:
             rows = rows.named(self.name)
         if self.states:
@@ -178,23 +189,19 @@ class RunListQuery:
             if environments is not None:
                 splits = splits.filter(environment__name__in=environments)
             rows = rows.filter(played_split(self.splits.split, splits, self.viewer))
-        if self.text:
-            rows = rows.filter(pk__gte=_oldest())
-        for word in self.text.split():
-            tags = RunTag.objects.filter(run__gte=_oldest())
+        for word in dict.fromkeys(self.text.split()):
+            tags = RunTag.objects.filter(run__gte=oldest)
             with_tag = tags.filter(holding(tags, word, ["name"])).values("run")
             columns = ("name", "model", "notes")
             rows = rows.filter(holding(rows, word, columns, ["config"]) | Q(pk__in=with_tag))
         return rows
 
-    def _sorted(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
+    def _sorted(self, rows: QuerySet[Run], oldest: int) -> tuple[list[Run], int | None, bool]:
         """Return the same as `_newest` in any other order."""
-        oldest = _oldest()
-        rows = rows.filter(pk__gte=oldest)
         if self.conditions:
-            configs = rows.order_by().values_list("pk", "config")
+            configs = rows.order_by().values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
             rows = Run.objects.filter(
-                among("pk", [pk for pk, config in configs.iterator() if self._is_met(config)])
+                among("pk", [pk for pk, config in configs if self._is_met(config)])
             )
         definitions = definitions_in_force(self.definition)
         ids = self.order.ids(rows, definitions, self.splits, self.viewer)
@@ -225,7 +232,8 @@ class RunListQuery:
             return runs, runs[-1].pk if has_more else None, False
         # Configurations are JSON texts, which no index serves.
         ids, last, count = list[int](), 0, 0
-        for last, config in rows.values_list("pk", "config")[:MAX_SEARCHED].iterator():
+        configs = rows.values_list("pk", "config")[:MAX_SEARCHED]
+        for last, config in configs.iterator(CONFIGS_AT_ONCE):
             count += 1
             if self._is_met(config):
                 ids.append(last)

@@ -29,6 +29,7 @@ from episodes.models import (
     Step,
     TranscriptText,
 )
+from episodes.models.rollups import Summed
 from episodes.redaction.replacement import RedactionRefused, redact
 from episodes.redaction.text_search import text_fields
 from episodes.search import index
@@ -149,6 +150,10 @@ def test_two_rows_that_become_the_same_stay_two() -> None:
     redact(SECRET, "alice")
     assert sorted(name[:8] for name in Run.objects.values_list("name", flat=True)) == [STARS, STARS]
     assert Task.objects.filter(spec__contains=STARS).count() == 2
+
+
+def test_summaries_are_no_texts() -> None:
+    assert not text_fields().keys() & set(Summed.__subclasses__())
 
 
 def test_served_tasks_are_named_and_stay() -> None:

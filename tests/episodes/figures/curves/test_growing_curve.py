@@ -205,13 +205,13 @@ def test_a_follower_far_behind_makes_the_pages_say_so(
     assert [page for page in pages if STILL_COUNTED not in client.get(page).content.decode()] == []
 
 
-def test_pages_say_so_of_activity_and_tools_too(
+def test_pages_say_so_of_activity_tools_and_totals_of_runs_too(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(30)
     catch_up()
     play(10, first=31)
-    pages = ("/?part=now", "/environments/echo/")
+    pages = ("/?part=now", "/environments/echo/", "/runs/", "/runs/?group=lr")
     assert not any(STILL_COUNTED in client.get(page).content.decode() for page in pages)
     monkeypatch.setattr(covers, "MAX_UNCOUNTED", 5)
     assert [page for page in pages if STILL_COUNTED not in client.get(page).content.decode()] == []

@@ -608,6 +608,19 @@ def test_groups_of_long_values_have_short_labels_of_their_own(client: Client) ->
     assert first["key"] != second["key"]
 
 
+def test_equal_numbers_are_a_group_and_booleans_another(client: Client) -> None:
+    runs = [
+        Run.objects.create(name=value, created=NOW, config=f'{{"on": {value}}}')
+        for value in ("true", "1", "1.0", "null", '"null"')
+    ]
+    for run in runs:
+        end_episode(run=run, run_step=1)
+    ids = ",".join(str(run.pk) for run in runs)
+    lines = chart(client, f"runs={ids}&x=step&group=on")["series"]
+    names = ["on = 1", "on = true", "on = null", "no on"]
+    assert [line["name"] for line in lines] == names
+
+
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
     task = make_task()
     runs = [make_run(f"run {number}") for number in range(12)]

@@ -50,6 +50,15 @@ def test_groups_are_of_the_runs_that_the_filter_finds(client: Client) -> None:
     assert client.get("/runs/?group=lr&text=bare").context["groups"][0][0].value is None
 
 
+def test_equal_numbers_are_together_and_booleans_apart(client: Client) -> None:
+    for name, value in (("whole", 1), ("point", 1.0), ("large", 10**20), ("exponent", 1e20)):
+        steer(name, parsed_description({"config": {"on": value}}), UNRESTRICTED, [])
+    steer("flag", parsed_description({"config": {"on": True}}), UNRESTRICTED, [])
+    rows = client.get("/runs/?group=on").context["groups"]
+    groups = [(group.value, len(group.runs)) for group, *_ in rows]
+    assert groups == [("1", 2), ("1" + 20 * "0", 2), ("true", 1), (None, 5)]
+
+
 def test_runs_without_the_value_are_a_group_of_their_own(client: Client) -> None:
     rows = client.get("/runs/?group=nothing").context["groups"]
     assert [(group.value, len(group.runs)) for group, *_ in rows] == [(None, 5)]

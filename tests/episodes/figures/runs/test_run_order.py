@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from environments.models import UNRESTRICTED
+from environments.scoring.definition import Definition
+from episodes.figures.run_splits import SplitChoice
 from episodes.figures.runs import run_list
+from episodes.figures.runs.run_order import RunOrder, StoredTotal, totals_by_run
 from episodes.models import Run
 from episodes.rollups.follower import catch_up
 from episodes.runs.description import parsed_description
@@ -17,7 +26,7 @@ from episodes.runs.trainer_updates import steer
 from tests.episodes.api.asking import get
 from tests.episodes.ended import end_episode
 from tests.rows import each
-from tests.stored import make_environment, make_run, make_split, make_task
+from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -55,6 +64,19 @@ def test_runs_are_found_by_words(
     assert listed(client, f"text={text}") == names
     found = [run["name"] for run in get(f"runs?text={text}")["results"]]
     assert found == names
+
+
+def test_a_search_takes_eight_words(client: Client, searched: None) -> None:
+    assert listed(client, f"text={'+'.join(['cold'] * 9)}") == ["grpo-cold"]
+    answer = client.get("/runs/?text=a+b+c+d+e+f+g+h+i")
+    assert answer.status_code == 400
+    assert "at most 8 words are searched" in answer.content.decode()
+
+
+def test_the_bound_of_a_search_is_read_once(client: Client) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        listed(client, "text=a+b+c")
+    assert sum("OFFSET 9999" in query["sql"] for query in queries) == 1
 
 
 @pytest.fixture
@@ -153,6 +175,34 @@ def test_running_runs_come_first_and_the_last_active_next(client: Client) -> Non
     assert listed(client, "") == ["live", "ended", "old"]
     assert listed(client, "sort=name") == ["live", "ended", "old"]
     assert listed(client, "sort=-name") == ["live", "old", "ended"]
+
+
+@contextmanager
+def memory(maximum: int) -> Iterator[None]:
+    """Check that the block never holds more than `maximum` bytes."""
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < maximum
+
+
+def test_an_order_holds_few_configurations_at_a_time() -> None:
+    config = json.dumps({"lr": 1, "prompt": "x" * 20_000})
+    Run.objects.bulk_create(Run(name=str(n), created=NOW, config=config) for n in range(1000))
+    order = RunOrder("config.lr", is_descending=False)
+    with memory(10_000_000):  # of 20
+        ids = order.ids(Run.objects.all(), Definition(), SplitChoice(), UNRESTRICTED)
+    assert len(ids) == 1000
+
+
+def test_little_is_kept_of_what_was_counted() -> None:
+    with memory(2_000_000):  # of 10
+        for number in range(1000):
+            content = "{}", number, f"[[{number}, 1]]" + " " * 10_000, ""
+            totals_by_run({1: [StoredTotal(1, 0, 0.0, content)]}, Definition())
 
 
 def test_each_run_is_on_one_page_of_an_order(client: Client) -> None:
