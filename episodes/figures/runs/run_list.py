@@ -147,12 +147,12 @@ class RunListQuery:
 
         `environments`: names of those to which the key of the viewer is limited; None: no limit.
         """
-        oldest = 0 if self.order.is_newest and not self.text else _oldest()
+        oldest = None if self.order.is_newest and not self.text else _oldest()
         rows = self._matches(environments, oldest)
         if self.order.is_newest:
             runs, following, is_bounded = self._newest(rows.order_by("-pk"))
         else:
-            runs, following, is_bounded = self._sorted(rows, oldest)
+            runs, following, is_bounded = self._sorted(rows, oldest or 0)
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
         return RunList(runs, lines, following, is_bounded)
 
@@ -170,13 +170,13 @@ class RunListQuery:
         chosen = chosen_totals(stored, self.splits, self.viewer)
         return config_groups(values, totals_by_run(chosen, definitions), self.order)
 
-    def _matches(self, environments: Collection[str] | None, oldest: int) -> QuerySet[Run]:
+    def _matches(self, environments: Collection[str] | None, oldest: int | None) -> QuerySet[Run]:
         """Return the runs that meet all conditions but those on configurations.
 
-        `oldest`: id of the oldest run that is searched; 0: all are.
+        `oldest`: id of the oldest run that is searched; None: all are.
         """
         rows = Run.objects.seen_by(self.viewer)
-        if oldest:
+        if oldest is not None:
             rows = rows.filter(pk__gte=oldest)
         if self.name:
             rows = rows.named(self.name)
@@ -190,7 +190,7 @@ class RunListQuery:
                 splits = splits.filter(environment__name__in=environments)
             rows = rows.filter(played_split(self.splits.split, splits, self.viewer))
         for word in dict.fromkeys(self.text.split()):
-            tags = RunTag.objects.filter(run__gte=oldest)
+            tags = RunTag.objects.filter(run__gte=oldest or 0)
             with_tag = tags.filter(holding(tags, word, ["name"])).values("run")
             columns = ("name", "model", "notes")
             rows = rows.filter(holding(rows, word, columns, ["config"]) | Q(pk__in=with_tag))
