@@ -183,7 +183,7 @@ def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
 
 
 def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:
-    assert "python manage.py demo" in page(client)
+    assert "Load demo data" in page(client)
 
 
 def test_filters_that_nothing_meets_say_so(client: Client) -> None:

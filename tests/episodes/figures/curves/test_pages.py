@@ -285,7 +285,7 @@ def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
 
 
 def test_an_empty_database_says_what_to_do(client: Client) -> None:
-    assert "manage.py demo" in client.get(CURVES).content.decode()
+    assert "Load demo data" in client.get(CURVES).content.decode()
 
 
 def test_its_data_cannot_leave_the_element_that_holds_it(client: Client) -> None:
@@ -521,11 +521,11 @@ def test_more_runs_than_fit_are_counted(client: Client) -> None:
     ids = [str(make_run(f"run {number:02}").pk) for number in range(14)]
     named = chart(client, f"runs={','.join(ids)}")["series"]
     assert [one["name"] for one in named] == [f"run {number:02}" for number in range(12)]
-    for page, verb in ((CURVES, "shown"), ("/compare/", "compared")):
-        assert (
-            f"The first 12 of 14 runs are {verb}."
-            in client.get(f"{page}?runs={','.join(ids)}").content.decode()
-        )
+    for page, sentence in (
+        (CURVES, "Showing the first 12 of 14 selected runs."),
+        ("/compare/", "The first 12 of 14 runs are compared."),
+    ):
+        assert sentence in client.get(f"{page}?runs={','.join(ids)}").content.decode()
     assert "separated by commas" in client.get(f"{CURVES}?runs=3,x").content.decode()
 
 

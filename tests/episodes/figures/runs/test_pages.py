@@ -234,7 +234,7 @@ def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> N
     end_episode(cause="env_error", run=run)
     page = client.get("/runs/").content.decode()
     sentence = "1 attempt; 1 infrastructure failure excluded"
-    assert f'title="{sentence}">· 1 excluded</span>' in page
+    assert f'<summary title="{sentence}">1 excluded</summary>' in page
 
 
 def test_its_notes_are_rendered_and_its_commit_is_short(client: Client) -> None:
