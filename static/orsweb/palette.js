@@ -92,5 +92,4 @@ if (dialog) {
     timer = setTimeout(search, DELAY_MS);
   });
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.querySelector("[data-palette-open]")?.addEventListener("click", open);
 }
