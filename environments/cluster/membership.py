@@ -33,7 +33,7 @@ those of a cluster. It has six bytes, so both halves fit the columns classid and
 pg_locks."""
 LOCKS = int.from_bytes(b"orsw")
 """First key of the other advisory locks; the second is the id of a server, or one of these."""
-LEADING, ENDINGS, STARTING, NUMBERING = 0, -1, -2, -3
+LEADING, ENDINGS, STARTING, NUMBERING, DEMO = 0, -1, -2, -3, -4
 
 _DESCRIBE_SESSION = (
     "SELECT set_config('application_name', %s, false), "

@@ -16,7 +16,7 @@ from random import Random
 
 from django.conf import settings
 
-from environments.errors import EnvironmentFault
+from environments.errors import EnvironmentFault, OrsError
 from environments.runtime.service import SessionService
 from environments.service import close_service, open_service
 from orsweb.demo.bulk_play import play_all
@@ -61,11 +61,13 @@ async def play_research(
             await close_service(MAX_CLOSE_SECONDS)
 
 
-class NothingToPlay(Exception):
+class NothingToPlay(OrsError):
     """None of the environments that the demo plays is hosted."""
 
 
-async def play_beside_others(service: SessionService, episodes: int) -> None:
+async def play_beside_others(
+    service: SessionService, episodes: int, progress: Callable[[int, int], None]
+) -> None:
     """Play about `episodes` episodes on a server that runs, whose clock stays as it is. Raises:
     NothingToPlay."""
     counts = await _task_counts(service)
@@ -78,7 +80,7 @@ async def play_beside_others(service: SessionService, episodes: int) -> None:
         )
     parts = script(names, counts, episodes, seed=0)
     hosted = [part for part in parts if part.environment in names]
-    await play_all(service, hosted, 0, lambda done, total: None)
+    await play_all(service, hosted, 0, progress)
 
 
 def research_environments() -> list[str]:

@@ -41,6 +41,7 @@ PAGES = (
         "/rollouts/",
         "/rollouts/wide-words/",
         "/operations/",
+        "/operations/demo/",
     ),
     *("/environments/guess/doctor/", "/suites/", "/suites/new/", "/suites/looked-at/?by=run"),
     f"/suites/looked-at/v1/compare/?first=m&second={quote(LONG_MODEL, safe='')}",
