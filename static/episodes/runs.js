@@ -6,6 +6,8 @@ const PICKED = "orsweb.runs.picked"; // sessionStorage: ids that are selected, t
 const bar = document.querySelector("[data-selection]");
 const most = Number(bar.dataset.selection); // that can be compared
 const mostCurves = Number(bar.dataset.mostCurves);
+const pickList = bar.querySelector("[data-pick-list]");
+const listed = pickList?.dataset.pickList.split(",") ?? []; // ids of the runs of all pages of the list, as many as can be drawn
 let picked = new Set((sessionStorage.getItem(PICKED) ?? "").split(",").filter(Boolean));
 
 const rows = () => [...document.querySelectorAll("tr[data-run]")];
@@ -34,7 +36,9 @@ function showPicked() {
   const all = document.querySelector("[data-pick-all]");
   if (all) all.checked = rows().every((row) => picked.has(row.dataset.run));
   bar.hidden = picked.size === 0;
-  bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected`;
+  const others = picked.size - rows().filter((row) => picked.has(row.dataset.run)).length;
+  bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected${others ? `, ${others} not on this page` : ""}`;
+  if (pickList) pickList.hidden = listed.every((run) => picked.has(run));
   link("[data-compare-link]", "compareLink", most, "Select at least two runs", 2);
   link("[data-curves-link]", "curvesLink", mostCurves, "");
 }
@@ -43,7 +47,7 @@ function link(selector, page, most, reason, least = 1) {
   const runs = [...picked].sort((a, b) => a - b); // the oldest is what the others are compared with
   const isAble = runs.length >= least && runs.length <= most;
   const element = bar.querySelector(selector);
-  if (isAble) element.href = `${element.dataset[page]}?runs=${runs.join()}`;
+  if (isAble) element.href = `${element.dataset[page]}?runs=${runs.join()}${bar.dataset.kept}`;
   else element.removeAttribute("href");
   element.setAttribute("aria-disabled", String(!isAble));
   element.title = isAble ? "" : picked.size > most ? `Select at most ${most} runs` : reason;
@@ -77,5 +81,9 @@ const KEYS = {
 document.addEventListener("change", changed);
 document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
 document.addEventListener("htmx:afterSwap", showPicked); // a table that was fetched again has the same runs selected
+pickList?.addEventListener("click", () => {
+  picked = new Set(listed);
+  showPicked();
+});
 bar.querySelector("[data-unselect]").addEventListener("click", unselect);
 showPicked();

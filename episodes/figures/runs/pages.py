@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -29,7 +29,7 @@ from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.figure_menu import Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
-from episodes.figures.run_splits import of_one_split
+from episodes.figures.run_splits import SplitChoice, of_one_split
 from episodes.figures.runs.config_groups import ConfigGroup
 from episodes.figures.runs.run_lines import (
     MAX_COUNTED,
@@ -92,6 +92,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         *([query.group] if query.group else []),
         *(name for values in configs for name in values),
     ]
+    ids = query.ids() if query.order.is_newest else page.ids
     splits = [query.splits.split] if query.splits.split else []
     splits += [split.name for line in lines for split in line.splits]
     cells = [
@@ -114,6 +115,10 @@ def runs(request: HttpRequest) -> HttpResponse:
         "next": page.next,
         "is_first": not query.after,
         "query": query,
+        "count": len(ids),
+        "ids": ids[:MAX_SERIES],
+        "oldest_first": sorted(ids[:MAX_COMPARED]),
+        "kept_by_links": _kept_by_links(request.GET),
         "searched": MAX_SEARCHED if query.order.is_newest else MAX_SORTED,
         "is_bounded": page.is_bounded,
         "chips": _chips(query, request.GET),
@@ -133,6 +138,14 @@ def runs(request: HttpRequest) -> HttpResponse:
     }
     name = "runs_table" if "HX-Request" in request.headers and lines else "runs"
     return render(request, f"figures/{name}.html", context)
+
+
+def _kept_by_links(parameters: QueryDict) -> str:
+    """Return what the pages of curves and of the comparison take over from the address of the list,
+    as the end of a query string."""
+    names = (*SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+    texts = {name: parameters[name] for name in names if parameters.get(name)}
+    return f"&{urlencode(texts)}" if texts else ""
 
 
 def _last_activities(runs: Sequence[Run]) -> list[datetime]:

@@ -34,9 +34,9 @@ from episodes.figures.runs.run_lines import RunLine, lines_of
 from episodes.figures.runs.run_order import (
     MAX_SORTED,
     RunOrder,
-    chosen_totals,
     stored_totals,
     totals_by_run,
+    totals_in,
 )
 from episodes.models import Run, RunTag
 from episodes.runs.config_values import CONFIGS_AT_ONCE, ConfigCondition, named_values
@@ -63,6 +63,8 @@ class RunList:
     """Id after which the next page starts; None on the last one."""
     is_bounded: bool
     """Whether older runs were not searched."""
+    ids: Sequence[int] = ()
+    """Ids of all runs of the list in its order; empty in the order of ids, which reads a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +151,20 @@ class RunListQuery:
         """
         oldest = None if self.order.is_newest and not self.text else _oldest()
         rows = self._matches(environments, oldest)
+        ids: Sequence[int] = ()
         if self.order.is_newest:
             runs, following, is_bounded = self._newest(rows.order_by("-pk"))
         else:
-            runs, following, is_bounded = self._sorted(rows, oldest or 0)
+            ids = self._ids(rows)
+            runs, following = self._part(ids)
+            is_bounded = bool(oldest) and Run.objects.filter(pk__lt=oldest).exists()
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
-        return RunList(runs, lines, following, is_bounded)
+        return RunList(runs, lines, following, is_bounded, ids)
+
+    def ids(self) -> list[int]:
+        """Return the ids of all runs of the list in its order, among the newest MAX_SORTED. Raises:
+        BadFilter for a split that no environment has."""
+        return self._ids(self._matches(None, _oldest()))
 
     def groups(self) -> list[ConfigGroup]:
         """Return the groups of the runs that meet the conditions, among the newest MAX_SORTED.
@@ -166,9 +176,8 @@ class RunListQuery:
             if not self.conditions or self._is_met(config)
         }
         definitions = definitions_in_force(self.definition)
-        stored = stored_totals(list(values), definitions)
-        chosen = chosen_totals(stored, self.splits, self.viewer)
-        return config_groups(values, totals_by_run(chosen, definitions), self.order)
+        totals = totals_in(self.splits, stored_totals(list(values), definitions), self.viewer)
+        return config_groups(values, totals_by_run(totals, definitions), self.order)
 
     def _matches(self, environments: Collection[str] | None, oldest: int | None) -> QuerySet[Run]:
         """Return the runs that meet all conditions but those on configurations.
@@ -196,24 +205,26 @@ class RunListQuery:
             rows = rows.filter(holding(rows, word, columns, ["config"]) | Q(pk__in=with_tag))
         return rows
 
-    def _sorted(self, rows: QuerySet[Run], oldest: int) -> tuple[list[Run], int | None, bool]:
-        """Return the same as `_newest` in any other order."""
+    def _ids(self, rows: QuerySet[Run]) -> list[int]:
+        """Return the ids of those of the runs that meet the conditions, in order."""
         if self.conditions:
             configs = rows.order_by().values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
             rows = Run.objects.filter(
                 among("pk", [pk for pk, config in configs if self._is_met(config)])
             )
         definitions = definitions_in_force(self.definition)
-        ids = self.order.ids(rows, definitions, self.splits, self.viewer)
+        return self.order.ids(rows, definitions, self.splits, self.viewer)
+
+    def _part(self, ids: Sequence[int]) -> tuple[list[Run], int | None]:
+        """Return the runs of the page, and the id after which the next one starts. Raises:
+        BadFilter."""
         if self.after and self.after not in ids:
             raise BadFilter("after", self.after, "the list has no such run now; begin without it")
         start = ids.index(self.after) + 1 if self.after else 0
-        shown = ids[start : start + self.size]
-        found = Run.objects.prefetch_related("tags").defer("notes").in_bulk(shown)
-        runs = [found[pk] for pk in shown if pk in found]
+        part = ids[start : start + self.size]
+        runs = Run.objects.prefetch_related("tags").defer("notes").in_bulk(part)
         has_more = start + self.size < len(ids)
-        is_bounded = oldest > 0 and Run.objects.filter(pk__lt=oldest).exists()
-        return runs, shown[-1] if has_more else None, is_bounded
+        return [runs[pk] for pk in part if pk in runs], part[-1] if has_more else None
 
     def _is_met(self, config: str) -> bool:
         values = named_values(config, [condition.name for condition in self.conditions])

@@ -133,25 +133,25 @@ def stored_totals(
     return totals
 
 
-def chosen_totals(
-    stored: Mapping[int, Sequence[StoredTotal]], choice: SplitChoice, viewer: Viewer
+def totals_in(
+    choice: SplitChoice, totals: Mapping[int, Sequence[StoredTotal]], viewer: Viewer
 ) -> dict[int, list[StoredTotal]]:
     """Return the totals of each run in the split that the choice shows. Two queries at most."""
-    several = [run for run, rows in stored.items() if len({row.split for row in rows} - {0}) > 1]
+    several = [run for run, rows in totals.items() if len({row.split for row in rows} - {0}) > 1]
     splits = splits_of(several, viewer)
-    shown = {run: choice.of(splits.get(run, [])) for run in several}
+    splits_by_run = {run: choice.of(splits.get(run, [])) for run in several}
     return {
-        run: [row for row in rows if not (split := shown.get(run)) or row.split == split.pk]
-        for run, rows in stored.items()
+        run: [row for row in rows if not (split := splits_by_run.get(run)) or row.split == split.pk]
+        for run, rows in totals.items()
     }
 
 
 def totals_by_run(
-    chosen: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
+    stored: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
 ) -> dict[int, RunTotals]:
     """Return what counts of each run."""
     totals = dict[int, RunTotals]()
-    for run, rows in chosen.items():
+    for run, rows in stored.items():
         parts = [_totals_of(row.content, definitions.of(row.environment)) for row in rows]
         totals[run] = (
             parts[0] if len(parts) == 1 else RunTotals(*map(sum, zip(*parts, strict=True)))
@@ -214,7 +214,7 @@ class RunOrder:
             needs_content = self.name in _FIGURES
             stored = stored_totals(runs_listed, definitions, needs_content=needs_content)
         if self.name in (*_FIGURES, "split"):
-            stored = chosen_totals(stored, choice, viewer)
+            stored = totals_in(choice, stored, viewer)
         key = self._key(rows, stored, definitions)
         keys = {row[0]: key(row) for row in rows}
         known = [pk for pk, value in keys.items() if value is not None]

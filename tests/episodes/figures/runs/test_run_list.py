@@ -11,7 +11,8 @@ import pytest
 from django.test import Client
 
 from environments.models import UNRESTRICTED
-from episodes.figures.runs import run_list
+from episodes.figures.runs import pages, run_list
+from episodes.models import Run
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.rows import each
@@ -169,3 +170,36 @@ def test_an_invalid_parameter_is_refused(client: Client, query: str, expected: s
 @each("query", ["config=temperature>0.7%0A", "config=temperature>%0A0.7", "after=1%0A"])
 def test_a_line_break_is_no_blank(client: Client, sweep: None, query: str) -> None:
     assert client.get(f"/runs/?{query}").status_code == 400
+
+
+def links_of(client: Client, query: str) -> dict[str, str]:
+    """Return the addresses of the buttons on top of the list, by label."""
+    page = client.get(f"/runs/?{query}").content.decode()
+    pairs = re.findall(r'<a class="button" href="([^"]*)"[^>]*>(Curves|Compare)</a>', page)
+    return {label: unescape(address) for address, label in pairs}
+
+
+def test_curves_and_comparison_take_the_runs_of_the_list(client: Client, sweep: None) -> None:
+    assert links_of(client, "") == {"Curves": "/runs/curves/?by=run"}
+    links = links_of(client, "config=temperature<=1&sort=-config.temperature&threshold=0.7")
+    cold, warm = (Run.objects.get(name=name).pk for name in ("cold", "warm"))
+    assert links == {
+        "Curves": f"/runs/curves/?runs={warm},{cold}&threshold=0.7",
+        "Compare": f"/compare/?runs={cold},{warm}&threshold=0.7",
+    }
+    assert all(client.get(address).status_code == 200 for address in links.values())
+    [grouped] = links_of(client, "text=warm&group=optimizer.name").values()
+    assert grouped == f"/runs/curves/?runs={warm}&group=optimizer.name"
+    assert links_of(client, "text=nothing") == {}
+
+
+@each("sort", ["-created", "-last", "name"])
+def test_a_selection_can_have_all_runs_of_the_list(
+    client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch, sort: str
+) -> None:
+    monkeypatch.setattr(pages, "RUNS_PER_PAGE", 2)
+    page = client.get(f"/runs/?state=running&sort={sort}").content.decode()
+    assert "4 runs match" in page and "Select all 4 runs that match</button>" in page
+    [ids] = re.findall(r'data-pick-list="(.*?)"', page)
+    assert set(map(int, ids.split(","))) == set(Run.objects.values_list("pk", flat=True))
+    assert "data-pick-list" not in client.get("/runs/?text=cold").content.decode()
