@@ -8,7 +8,7 @@ const panel = document.querySelector("[data-curve]");
 const canvases = [...(panel?.querySelectorAll("[data-chart]") ?? [])];
 const behind = document.getElementById("behind");
 const query = new URLSearchParams(panel?.dataset.query ?? "");
-let charts = []; // {figure, chart} of each canvas, in order
+let charts = []; // {data, chart} of each canvas, in order
 
 // What all charts hide and highlight, by key of a curve; the address has both.
 const listed = (name) => new Set((query.get(name) ?? "").split(",").filter(Boolean));
@@ -70,11 +70,14 @@ async function load() {
   const answer = await fetch(`${panel.dataset.source}?${query}&format=json`);
   if (!answer.ok || turn !== latest) return;
   const fresh = (await answer.json()).charts;
-  if (fresh.some(({ figure }) => !charts.some((one) => one.figure === figure))) return showNew();
-  for (const { figure, chart } of charts) {
-    const data = fresh.find((one) => one.figure === figure);
-    if (data) chart.update(data);
+  if (fresh.some(({ figure }) => !charts.some(({ data }) => data.figure === figure))) return showNew();
+  for (const drawn of charts) {
+    const data = fresh.find(({ figure }) => figure === drawn.data.figure);
+    if (!data) continue;
+    drawn.data = data;
+    drawn.chart.update(data);
   }
+  tellBands();
   panel.querySelector("[data-unzoom]").hidden = !isZoomed();
 }
 
@@ -106,6 +109,14 @@ function showNew() {
 function markLegends() {
   for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", !view.hidden.has(legend.dataset.series));
   for (const button of panel.querySelectorAll("[data-highlight]")) button.setAttribute("aria-pressed", view.highlighted.has(button.dataset.highlight));
+  tellBands();
+}
+
+// Of many curves only those that stand out have bands.
+function tellBands() {
+  const isShown = (line) => !view.hidden.has(line.key) && !view.hidden.has(line.curve);
+  const lacks = ({ band, maxBands, series }) => band && series.filter(isShown).length > maxBands;
+  panel.querySelector("[data-band-hint]").hidden = !charts.some(({ data }) => lacks(data));
 }
 
 function redraw() {
@@ -249,7 +260,7 @@ if (panel) document.addEventListener("orsweb:live", onLive);
 const filters = document.querySelector("[data-curve-filters]");
 if (filters) listenToFilters(filters);
 if (canvases.length) {
-  charts = data().map((one, place) => ({ figure: one.figure, chart: drawChart(canvases[place], one, view) }));
+  charts = data().map((data, place) => ({ data, chart: drawChart(canvases[place], data, view) }));
   listenToSwitches();
   panel.addEventListener("chart:zoom", zoom); // of any chart: all show the same part
   panel.addEventListener("chart:hover", ({ target, detail }) => {

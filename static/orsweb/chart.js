@@ -2,7 +2,9 @@
 // are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to}, "chart:unzoom" and
 // "chart:hover" {x: of the nearest point, key: of its series; null away from the chart}.
 //
-// Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
+// Data: {x: "episode" | "time" | "step", xTitle, unit: text of the y axis, isShare: y is 0 to 1, log: boolean,
+//        isReported: whether y is of `n` of a point's `attempts`, band: sentence about the bands; empty: there are none,
+//        maxBands: lines that all have bands; of more only those that stand out do,
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
@@ -19,9 +21,7 @@ const POINT_PIXELS = 5;
 const NEAR_PIXELS = 12; // points this close to the pointer's place on the x axis belong to it
 const MAX_TOLD = 4; // series whose values a chart tells while another one is pointed at; more would cover it
 const MAX_ROWS = 12; // of a tooltip
-const MAX_BANDS = 2; // curves that all have their bands; of more only the highlighted ones do
 const MAX_THICK = 12; // curves that are drawn as thick lines
-const TITLES = { episode: "Episodes", time: "Time (UTC)", step: "Training step" };
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 // `view` says what charts that are shown together hide and highlight: {hidden, highlighted: sets of keys of series or
@@ -75,7 +75,7 @@ function configuration(state) {
       parsing: false,
       events: [],
       scales: {
-        x: axis(state, "linear", TITLES[state.data.x], ({ width }) => xAxis(state.data, width), state.data.x === "time" ? timeTicks : numberTicks),
+        x: axis(state, "linear", state.data.xTitle, ({ width }) => xAxis(state.data, width), state.data.x === "time" ? timeTicks : numberTicks),
         y: axis(state, state.data.log ? "logarithmic" : "linear", capitalised(state.data.unit), ({ height }) => yAxis(state, height), numberTicks),
       },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
@@ -125,7 +125,7 @@ function yAxis(state, height) {
   if (data.isShare && !data.log) return linearAxis(0, 1, most);
   const shown = data.series.filter((series) => !isHidden(state, series));
   const values = shown.flatMap((series) => {
-    const hasBand = data.band && (shown.length <= MAX_BANDS || holds(view.highlighted, series));
+    const hasBand = data.band && (shown.length <= data.maxBands || holds(view.highlighted, series));
     return series.points.flatMap(({ y, raw, low, high }) => [y, raw, ...(hasBand ? [low, high] : [])]);
   });
   const drawn = values.map((value) => drawable(state, value)).filter((value) => value !== null && value !== undefined);
@@ -146,7 +146,7 @@ function datasets(state, series) {
   const line = lineColour(state, series, isFaint ? 0.25 : isThin && !isBold ? 0.6 : 1);
   const hidden = isHidden(state, series);
   const order = isBold ? 0 : 1; // the highest is drawn first
-  const hasBand = data.band && (isBold || data.series.filter((other) => !isHidden(state, other)).length <= MAX_BANDS);
+  const hasBand = data.band && (isBold || data.series.filter((other) => !isHidden(state, other)).length <= data.maxBands);
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, order, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {
@@ -326,13 +326,14 @@ function tell(state, rows, close, at) {
   const isAlone = state.data.series.length === 1;
   const content = told.map((row) => ({
     ...{ colour: lineColour(state, row.series, 1), dash: row.series.dash, name: isAlone ? "" : row.series.label },
-    ...{ value: valueText(row.point), isNearest: row === close && rows.length > 1 },
+    ...{ value: valueText(state.data, row.point), isNearest: row === close && rows.length > 1 },
   }));
   state.tooltip.show(spanText(state.data.x, close.point), content, rows.length - told.length, at);
 }
 
-// A value, of a group of runs with the standard deviation over them.
-function valueText({ y, deviation }) {
+// A value: of a group of runs with the standard deviation over them, of reports with the attempts that have them.
+function valueText({ isReported }, { y, deviation, n, attempts }) {
+  if (isReported && n < attempts) return `${number(y)} (${n} of ${attempts})`;
   return deviation === undefined || deviation === null ? number(y) : `${number(y)} ± ${number(deviation)}`;
 }
 

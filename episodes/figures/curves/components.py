@@ -21,6 +21,7 @@ from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import bounded, rows_of
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.figures.curves.curve import Curve
+from episodes.figures.curves.figure_menu import REPORTED_COMPONENTS
 from episodes.figures.scopes import filtered, floor_of
 from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode, RewardComponent
@@ -55,6 +56,8 @@ class ComponentCurves:
     """The picked components in their order, or those that most attempts report."""
     note: str
     """A sentence to show next to the curves; may be empty."""
+    attempts: int | None = None
+    """Attempts of the curve; None where not all of them are read."""
 
 
 def component_curves(curve: Curve, names: Sequence[str] | None = None) -> ComponentCurves:
@@ -83,7 +86,10 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
         ComponentSeries(name, _point(chain(*values[name])), list(map(_point, values[name])))
         for name in names
     ]
-    return ComponentCurves(series, " ".join(filter(None, notes)))
+    attempts = curve.total.n if curve.total and not floor else None
+    if any(line.total.n != attempts for line in series):
+        notes.append(REPORTED_COMPONENTS)
+    return ComponentCurves(series, " ".join(filter(None, notes)), attempts)
 
 
 def _point(values: Iterable[float]) -> ComponentPoint:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from environments.display.numbers import threshold_text
 from environments.display.visible import visible
 from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import WholeRange
@@ -19,11 +20,24 @@ from episodes.figures.curves.curve_series import (
     CurveCharts,
     GroupLine,
 )
-from episodes.figures.curves.figure_menu import BY_DEFINITION, UNITS, Figure
+from episodes.figures.curves.figure_menu import (
+    AXIS_TITLES,
+    BAND_OF_RUNS,
+    BANDS,
+    BY_DEFINITION,
+    OF_REPORTS,
+    REPORTED_COMPONENTS,
+    UNITS,
+    Figure,
+)
 from episodes.figures.curves.phases import Phase
 from episodes.figures.curves.run_groups import mean_curve
 from episodes.figures.curves.smoothing import Smoothing
 
+MAX_BANDS = 2
+"""Lines that all have bands; of more, only highlighted ones do."""
+MAX_GROUP_BANDS = 6
+"""Groups of runs that all have bands, which are narrower."""
 MARK_WIDTH = 0.1
 """Width of the text of a mark, as a share of the axis."""
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -91,16 +105,21 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     ]
     for figure in drawing.figures:
         lines = _lines(drawing, figure)
+        band = BAND_OF_RUNS if drawing.groups else BANDS.get(figure, "")
         charts.append(
             {
                 "figure": figure,
                 "x": query.x,
+                "xTitle": AXIS_TITLES[query.x],
                 "unit": _unit(drawing, figure),
+                "isReported": figure in OF_REPORTS,
                 "isShare": figure in ("success", "flat"),
                 "log": query.is_log and any(value > MIN_DRAWN for value in _values(lines)),
-                "band": query.has_band,
+                "band": band if query.has_band else "",
+                "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
                 "isSmoothed": query.smoothing.is_on,
                 "marks": marks,
+                "notes": _notes(drawing, figure),
                 "caption": _caption(drawing, figure),
                 "series": lines,
             }
@@ -145,9 +164,21 @@ def _unit(drawing: CurveCharts, figure: Figure) -> str:
     return UNITS[figure]
 
 
+def _notes(drawing: CurveCharts, figure: Figure) -> list[str]:
+    """Return the sentences about the lines of a chart that a figure for papers has below it."""
+    definition, steps, notes = drawing.definition, drawing.steps_of_a_point, list[str]()
+    if figure == "success" and definition:
+        notes.append(f"Success: return above {threshold_text(definition.threshold)}.")
+    if figure == "components":
+        notes.append(REPORTED_COMPONENTS)
+    if steps > 1:
+        notes.append(f"Each point averages up to {steps:,} training steps.")
+    return [*notes, f"Smoothing: {drawing.query.smoothing}."]
+
+
 def _caption(drawing: CurveCharts, figure: Figure) -> list[str]:
-    """Return the lines under an image of the chart: what it shows, the definition, and the coverage
-    of each curve."""
+    """Return the lines about a chart in the program that draws it: what it shows, the definition,
+    and the coverage of each curve."""
     series = drawing.series
     texts = []
     for line in series:
@@ -160,8 +191,6 @@ def _caption(drawing: CurveCharts, figure: Figure) -> list[str]:
         each = zip(series, drawing.definitions, strict=False)
         returns = ", ".join(f"{line.label}: {definition}" for line, definition in each)
     lines = [f"{UNITS[figure].capitalize()} of {labels}", f"Return: {returns}"]
-    if drawing.query.smoothing.is_on:
-        lines.append(f"Smoothed: {drawing.query.smoothing}")
     lines += [text if len(texts) == 1 else f"{label}: {text}" for label, text in texts]
     return [visible(line) for line in lines]
 
@@ -195,6 +224,7 @@ def _group_line(group: GroupLine, figure: Figure, query: CurveQuery) -> dict[str
     widths = query.smoothing.of([point.deviation for point in points])
     return {
         **_names(group, group.key),
+        "runs": len(group.members),
         "query": "",
         "points": [
             {

@@ -265,13 +265,18 @@ class CurveCharts:
             notes.append(f"The first {MAX_COMPONENT_LINES} of {count:,} components are shown.")
         if len(self.series) > MAX_COMPARED and {"components", "tokens"} & {*self.query.figures}:
             notes.append(f"Components and tokens are drawn of {MAX_COMPARED} curves at most.")
-        steps = max((line.curve.steps_of_a_point for line in self.series), default=1)
-        if self.query.x == "step" and steps > 1:
-            notes.append(f"A point averages up to {steps:,} training steps. Zoom in for detail.")
+        if (steps := self.steps_of_a_point) > 1:
+            notes.append(f"Each point averages up to {steps:,} steps. Zoom in for detail.")
         if stepless := sum(line.curve.stepless for line in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
             notes.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
         return list(dict.fromkeys(filter(None, notes)))
+
+    @property
+    def steps_of_a_point(self) -> int:
+        """Number of training steps that a point averages, at most; 1 on another axis."""
+        steps = [line.curve.steps_of_a_point for line in self.series]
+        return max(steps, default=1) if self.query.x == "step" else 1
 
     @cached_property
     def marks(self) -> list[RevisionMark]:

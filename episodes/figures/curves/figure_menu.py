@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from episodes.figures.block_queries import Axis
+
 Figure = Literal[
     "return", "success", "length", "errors", "refused", "tokens", "components", "deviation", "flat"
 ]
@@ -32,12 +34,27 @@ UNITS: dict[Figure, str] = {
     "deviation": "standard deviation within groups",
     "flat": "share of flat groups",
 }
+AXIS_TITLES: dict[Axis, str] = {
+    "episode": "Episodes",
+    "time": "Time (UTC)",
+    "step": "Training step",
+}
+BANDS: dict[Figure, str] = {
+    "return": "Band of the return: 10th to 90th percentile.",
+    "success": "Band of the success rate: 95% interval.",
+    "length": "Band of the steps: 10th to 90th percentile.",
+}
+"""What the bands of a figure are; the others have none."""
+BAND_OF_RUNS = "Lines and bands: mean and standard deviation over the runs of a group."
 BY_DEFINITION = ("return", "components", "deviation")
 """Figures whose unit is the return, so their axis names its definition."""
 OF_GROUPS = ("deviation", "flat")
 """Figures of groups, which runs have over training steps."""
 OWN_COLUMNS = ("errors", "refused", "tokens", *OF_GROUPS)
 """Figures that have a column in the table below the charts only while they are drawn."""
+OF_REPORTS = ("components", "tokens")
+"""Figures of the attempts for which somebody has reported them."""
+REPORTED_COMPONENTS = "A component's mean is over the attempts that report it."
 NO_COMPONENTS = (
     'These episodes report no components. An environment does with metadata["reward_components"] = '
     "{name: number} in "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -17,31 +18,38 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.database.folding import holding
+from environments.errors import nearest_names
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, given
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from episodes.attempts.file_headers import MAX_NAMED, coverage_header, definition_header
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
-from episodes.figures.curves.curve_query import AXES, CurveQuery, run_ids
+from episodes.figures.curves.curve_query import CurveQuery, run_ids
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
-from episodes.figures.curves.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
+from episodes.figures.curves.figure_menu import (
+    AXIS_TITLES,
+    FIGURES,
+    OF_GROUPS,
+    TITLES,
+    UNITS,
+    Figure,
+)
 from episodes.figures.curves.paper_figure import (
     DATA,
     SCRIPT,
     NotDrawn,
     can_draw,
-    drawn,
     figure_data,
+    figure_picture,
     figure_script,
 )
 from episodes.figures.run_splits import labelled
 from episodes.figures.scopes import MAX_SERIES, OVERLAYS
-from episodes.filtering.names import models, runs
+from episodes.filtering.names import MAX_NEAREST, models, runs
 from episodes.models import Run
 
-_AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
 MAX_CHOICES = 50
 """Number of runs that are offered besides the chosen ones; a search finds the others."""
 MAX_SEARCHED = 10_000
@@ -54,9 +62,9 @@ MEDIA_TYPES = {
     "png": "image/png",
 }
 SIZES = (
-    ("3.4x2.4", "one column, 3.4 by 2.4 in"),
-    ("7x3", "page width, 7 by 3 in"),
-    ("10x5.6", "slide, 10 by 5.6 in"),
+    ("3.4x2.4", "one column: 3.4 in wide, charts 2.4 in high"),
+    ("7x3", "page width: 7 in wide, charts 3 in high"),
+    ("10x5.6", "slide: 10 in wide, charts 5.6 in high"),
 )
 NO_MATPLOTLIB = 'its operator adds it with pip install "orsweb[figures]"'
 _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
@@ -102,6 +110,11 @@ def curves(request: HttpRequest) -> HttpResponse:
         "split": drawing.split,
         "are_together": query.are_together,
     }
+    name = query.filter.run
+    if name is not None and drawing.rows.run is None:
+        similar = _similar_runs(name, viewer)
+        context["similar"] = similar
+        context["similar_ids"] = ",".join(str(run.pk) for run in similar)
     if request.headers.get("HX-Request"):
         return render(request, "figures/curve_tables.html", context)
     status = 400 if drawing.rows.unknown else 200
@@ -121,7 +134,7 @@ def _file(drawing: CurveCharts) -> HttpResponse:
     elif not charts:
         raise BadFilter("format", query.format, "there is nothing to draw")
     else:
-        name, content = f"curves.{query.format}", drawn(charts, query)
+        name, content = f"curves.{query.format}", figure_picture(charts, query)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(content, content_type=MEDIA_TYPES[query.format], headers=headers)
 
@@ -146,7 +159,8 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         **definition,
         "environment": drawing.environment,
         "figures": [_choice(query, name) for name in FIGURES],
-        "axes": [(name, _AXES[name]) for name in AXES],
+        "axes": AXIS_TITLES.items(),
+        "band_titles": dict.fromkeys(chart["band"] for chart in charts),
         "overlays": _BY,
         "switches": request.GET,
         "sizes": SIZES,
@@ -179,6 +193,27 @@ def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
     )
 
 
+def _newest_runs(search: str, viewer: Viewer) -> tuple[QuerySet[Run], int]:
+    """Return those of the newest MAX_SEARCHED runs whose name or model has the words of `search`,
+    newest first, and the lowest id that is searched."""
+    newest = Run.objects.order_by("-pk").values_list("pk", flat=True)
+    oldest = newest[MAX_SEARCHED - 1 : MAX_SEARCHED].first() or 0
+    rows = Run.objects.seen_by(viewer).only("name", "model", "state").filter(pk__gte=oldest)
+    if search:
+        rows = rows.filter(holding(rows, search, ("name", "model")))
+    return rows.order_by("-pk"), oldest
+
+
+def _similar_runs(name: str, viewer: Viewer) -> list[Run]:
+    """Return the runs that somebody may mean who names one that does not exist: MAX_SERIES of those
+    with its name in theirs, else those with the nearest names."""
+    rows, _ = _newest_runs(name, viewer)
+    if similar := list(rows[:MAX_SERIES]):
+        return similar
+    names = nearest_names(name, runs(viewer), MAX_NEAREST)
+    return list(Run.objects.seen_by(viewer).filter(name__in=names))
+
+
 @require_safe
 @never_cache
 @takes("search", "runs")
@@ -191,13 +226,9 @@ def run_choices(request: HttpRequest) -> HttpResponse:
     ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
     visible = Run.objects.seen_by(viewer).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
-    newest = Run.objects.order_by("-pk").values_list("pk", flat=True)
-    oldest = newest[MAX_SEARCHED - 1 : MAX_SEARCHED].first() or 0
-    matches = visible.filter(pk__gte=oldest)
-    if search:
-        matches = matches.filter(holding(matches, search, ("name", "model")))
+    matches, oldest = _newest_runs(search, viewer)
     namesakes = list(visible.namesakes(*(row.name for row in rows.values()))) if rows else []
-    others = matches.exclude(pk__in=[*rows, *(row.pk for row in namesakes)]).order_by("-pk")
+    others = matches.exclude(pk__in=[*rows, *(row.pk for row in namesakes)])
     context = {
         "chosen": [rows[pk] for pk in ids if pk in rows],
         "namesakes": namesakes,

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -23,11 +24,9 @@ from environments.errors import OrsError
 from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import BadFilter
 from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.figure_menu import AXIS_TITLES
 from episodes.rendering.line_colours import ON_WHITE
 
-TITLES = {"episode": "Episodes", "time": "Time (UTC)", "step": "Training step"}
-MAX_BANDS = 2
-"""Lines that all have bands; of more, only highlighted ones and means of groups do."""
 MAX_THICK = 12
 COLUMNS = ("chart", "line", "curve", "x", "x_to", "y", "low", "high", "n")
 DATA = "curves-data.csv"
@@ -53,7 +52,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 matplotlib.rcParams.update({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42})
-matplotlib.rcParams.update({"axes.grid": True, "grid.color": "#e5e7ea"})
+matplotlib.rcParams.update({"axes.grid": True, "axes.axisbelow": True, "grid.color": "#e5e7ea"})
 matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 with open(DATA, newline="", encoding="utf-8") as file:
@@ -71,7 +70,7 @@ for axes, (chart, (title, scale, limits)) in zip(
         if X == "Time (UTC)":
             x = [datetime.fromtimestamp(second, timezone.utc) for second in x]
         style = {"color": color, "alpha": alpha, "linewidth": width}
-        [handles[label.replace("$", "\\$")]] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
+        [handles[label.replace("$", "\\\\$")]] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
         if has_band:
             axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
     axes.set(xlabel=X, ylabel=title, yscale=scale, ylim=limits)
@@ -80,10 +79,13 @@ for axes, (chart, (title, scale, limits)) in zip(
             axis.set_major_formatter(EngFormatter(sep=""))
     if X == "Time (UTC)":
         axes.tick_params("x", rotation=30)
-if LEGEND:
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=LEGEND, frameon=False
-    )
+if not LEGEND:
+    handles = {}
+figure.legend(
+    *(handles.values(), handles.keys()),
+    **{"loc": "outside lower center", "ncols": max(1, LEGEND), "frameon": False},
+    **{"title": NOTE, "title_fontsize": 7},
+)
 for name in sys.argv[1:] or ["curves.svg", "curves.pdf"]:
     figure.savefig(name, dpi=DPI)
 """
@@ -99,7 +101,9 @@ class _Layout(NamedTuple):
     rows: int
     columns: int
     legend_columns: int
-    """0 without a legend."""
+    """0 without lines in the legend."""
+    note: str
+    """The sentences above the legend, in lines that fit."""
     width: float
     height: float
     """In inches, with the legend."""
@@ -107,13 +111,17 @@ class _Layout(NamedTuple):
     @classmethod
     def of(cls, charts: Sequence[dict[str, Any]], query: CurveQuery) -> _Layout:
         width, height = query.size
-        labels = {line["label"] for chart in charts for line in _shown(chart, query)}
+        labels = {_label(line) for chart in charts for line in _visible_lines(chart, query)}
         rows, columns = (1, len(charts)) if width >= 6 else (len(charts), 1)
+        sentences = [chart["band"] for chart in charts if any(_bands(chart, query))]
+        sentences += [sentence for chart in charts for sentence in chart["notes"]]
+        note = fill(" ".join(dict.fromkeys(sentences)), int(width * 19))
+        height = height * rows + (note.count("\n") + 2) / 8
         if len(labels) < 2:
-            return cls(rows, columns, 0, width, height * rows)
+            return cls(rows, columns, 0, note, width, height)
         legend_columns = max(1, min(4, int(width * 12 / max(map(len, labels)))))
         legend_height = ceil(len(labels) / legend_columns) / 6
-        return cls(rows, columns, legend_columns, width, height * rows + legend_height)
+        return cls(rows, columns, legend_columns, note, width, height + legend_height)
 
 
 def can_draw() -> bool:
@@ -125,7 +133,7 @@ def figure_data(charts: Sequence[dict[str, Any]], query: CurveQuery) -> Iterator
     and groups make of it. Times are seconds since the epoch."""
     yield csv_line(COLUMNS)
     for chart in charts:
-        for number, line in enumerate(_shown(chart, query)):
+        for number, line in enumerate(_visible_lines(chart, query)):
             for point in line["points"]:
                 values = (point[name] for name in ("x", "xTo", "y", "low", "high", "n"))
                 yield csv_line([chart["figure"], number, line["label"], *values])
@@ -135,22 +143,23 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
     """Return a program that draws the charts from the file `figure_data`."""
     titles, lines, about = {}, {}, list[str]()
     for chart in charts:
-        shown = _shown(chart, query)
-        has_bands = chart["band"] and (len(shown) <= MAX_BANDS or bool(query.group))
-        marked = [_is_highlighted(line, query) for line in shown]
+        visible = _visible_lines(chart, query)
+        highlights = [_is_highlighted(line, query) for line in visible]
         limits = (0, 1) if chart["isShare"] and not chart["log"] else None
         title = chart["unit"][:1].upper() + chart["unit"][1:]
         titles[chart["figure"]] = (title, "log" if chart["log"] else "linear", limits)
         lines[chart["figure"]] = [
             (
-                line["label"],
+                _label(line),
                 ON_WHITE[line["colour"]],
                 tuple(line["dash"]),
-                2.0 if is_marked else 0.7 if len(shown) > MAX_THICK else 1.2,
-                1.0 if is_marked or not any(marked) else 0.3,
-                has_bands or (chart["band"] and is_marked),
+                2.0 if is_highlighted else 0.7 if len(visible) > MAX_THICK else 1.2,
+                1.0 if is_highlighted or not any(highlights) else 0.3,
+                has_band,
             )
-            for line, is_marked in zip(shown, marked, strict=True)
+            for line, is_highlighted, has_band in zip(
+                visible, highlights, _bands(chart, query), strict=True
+            )
         ]
         about += chart["caption"]
     layout = _Layout.of(charts, query)
@@ -161,13 +170,15 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         "SIZE": (layout.width, layout.height),
         "GRID": (layout.rows, layout.columns),
         "LEGEND": layout.legend_columns,
-        "X": TITLES[query.x],
+        "NOTE": layout.note,
+        "X": AXIS_TITLES[query.x],
         "CHARTS": titles,
         "LINES": lines,
     }
     head = [
         "# Draws figures with matplotlib 3.8 or later: python curves.py figure.pdf figure.svg",
-        "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns.",
+        "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns,",
+        "# below NOTE.",
         "# CHARTS: title of the y axis, scale, limits. LINES: label, colour, dashes, width, opacity",
         "# and whether the band is drawn, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
@@ -175,7 +186,7 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
     return "\n".join(head) + "\n" + _SCRIPT
 
 
-def drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
+def figure_picture(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
     """Return the figure as a file of the kind `query.format`: svg, pdf or png. Raises: BadFilter
     for a PNG that is too large, NotDrawn."""
     layout = _Layout.of(charts, query)
@@ -191,7 +202,7 @@ def drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
     if not drawing_lock.acquire(timeout=MAX_WAIT_SECONDS):
         raise NotDrawn("Another figure is being drawn; try again.")
     try:
-        return _drawn(charts, query)
+        return _picture_of(charts, query)
     except subprocess.SubprocessError as error:
         # its text and what the script printed may hold names of runs
         log.warning("figure_not_drawn", error=type(error).__name__)
@@ -200,7 +211,7 @@ def drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
         drawing_lock.release()
 
 
-def _drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
+def _picture_of(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
     with TemporaryDirectory(prefix="orsweb-figure-") as directory:
         Path(directory, DATA).write_text("".join(figure_data(charts, query)), encoding="utf-8")
         # as a file: an argument has at most 128 KiB
@@ -216,12 +227,25 @@ def _drawn(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
         return file.read_bytes()
 
 
-def _shown(chart: dict[str, Any], query: CurveQuery) -> list[dict[str, Any]]:
+def _label(line: dict[str, Any]) -> str:
+    if "runs" not in line:
+        return str(line["label"])
+    return f"{line['label']} ({line['runs']} run{'' if line['runs'] == 1 else 's'})"
+
+
+def _visible_lines(chart: dict[str, Any], query: CurveQuery) -> list[dict[str, Any]]:
     return [
         line
         for line in chart["series"]
         if line["points"] and {*query.hidden}.isdisjoint((line["key"], line["curve"]))
     ]
+
+
+def _bands(chart: dict[str, Any], query: CurveQuery) -> list[bool]:
+    """Return whether each visible line of a chart has its band."""
+    lines = _visible_lines(chart, query)
+    has_few = len(lines) <= chart["maxBands"]
+    return [bool(chart["band"]) and (has_few or _is_highlighted(line, query)) for line in lines]
 
 
 def _is_highlighted(line: dict[str, Any], query: CurveQuery) -> bool:

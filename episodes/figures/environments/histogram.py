@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -22,6 +22,9 @@ from episodes.figures.summary_cover import covers_of
 MAX_BINS = 40
 OUTLIERS = 0.005
 """Share of the values at each end that does not stretch the bins: the outermost bins hold them."""
+MAX_STRETCH = 3
+"""How many times as far as the other values outliers may reach before they have no place of their
+own on the axis."""
 MIN_BLOCKS = 8
 Measure = Literal["return", "length"]
 
@@ -35,6 +38,8 @@ class Bin:
     """Upper end, included only in the last bin."""
     n: int
     """Number of attempts."""
+    is_outer: bool = False
+    """Whether it holds the values beyond an end of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,9 @@ class Histogram:
     """Ascending bins of equal width, except the outermost two, which reach to the extremes; empty
     without a value."""
     is_exact: bool
-    """Whether each bin is one single value."""
+    """Whether each bin is one single value, except outer ones."""
+    values: int
+    """Number of distinct values, if it `is_exact`."""
     most: int
     """Attempts in the fullest bin."""
     total: ScopeFigures | None
@@ -80,13 +87,14 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     if summary is not None:
         sketch = summary.returns if measure == "return" else summary.lengths
     is_exact = len(sketch) <= MAX_BINS
-    bins = _exact_bins(sketch) if is_exact else _bins(sketch)
+    bins = _without_outliers(_exact_bins(sketch), sketch) if is_exact else _bins(sketch)
     return Histogram(
         scope=scope,
         definition=definition,
         measure=measure,
         bins=bins,
         is_exact=is_exact,
+        values=len(_exact_bins(sketch)) if is_exact else 0,
         most=max((part.n for part in bins), default=0),
         total=ScopeFigures([summary]) if summary else None,
         causes=by_cause(summary.causes) if summary else {},
@@ -102,6 +110,26 @@ def _exact_bins(sketch: Sketch) -> list[Bin]:
     return [Bin(pairs[0][0], pairs[-1][0], count_of(pairs)) for pairs in groups]
 
 
+def _without_outliers(bins: list[Bin], sketch: Sketch) -> list[Bin]:
+    """Return the bins, with one bin at each end for all outliers there that would stretch the
+    axis."""
+    low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
+    # halves cannot overflow
+    reach = MAX_STRETCH * (high / 2 - low / 2)
+    if not bins or not reach or bins[-1].high / 2 - bins[0].low / 2 <= reach:
+        return bins
+    below = [bin for bin in bins if bin.high < low]
+    above = [bin for bin in bins if bin.low > high]
+    inner = bins[len(below) : len(bins) - len(above)]
+    return [*_together(below), *inner, *_together(above)]
+
+
+def _together(bins: list[Bin]) -> list[Bin]:
+    """Return an outer bin of what these hold; none without any."""
+    count = sum(bin.n for bin in bins)
+    return [Bin(bins[0].low, bins[-1].high, count, is_outer=True)] if bins else []
+
+
 def _bins(sketch: Sketch) -> list[Bin]:
     """Return MAX_BINS bins of a sketch that has more values than that."""
     low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
@@ -114,4 +142,8 @@ def _bins(sketch: Sketch) -> list[Bin]:
     for value, count in sketch:
         counts[bisect_right(inner, value)] += count
     edges = [sketch[0][0], *inner, sketch[-1][0]]
-    return [Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)]
+    first, *others, last = [
+        Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)
+    ]
+    first = replace(first, is_outer=first.low < low)
+    return [first, *others, replace(last, is_outer=last.high > high)]

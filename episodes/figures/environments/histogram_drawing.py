@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from environments.display.numbers import plain, shown, unsigned
 from environments.models import Environment
 from episodes.attempts.conventions import parts_in_address
-from episodes.figures.environments.histogram import Histogram
+from episodes.figures.environments.histogram import Bin, Histogram
 from episodes.filtering.filters import EpisodeFilter
 
 HEIGHT, WIDTH = 100, 400
@@ -19,6 +19,10 @@ MIN_HEIGHT = 1.5
 MIN_WIDTH, MAX_WIDTH = 3.0, 36.0
 """Of the column of one value: it is narrower where other values are near."""
 TICKS = 6
+MARGIN = 30
+"""Width beside the axis of single values for the outliers at an end."""
+OUTER_LABEL = 12
+"""Width of the label of an outer column, 0 to 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Column:
     query: str
     """Query string of the Episodes page that lists the attempts in the bin."""
     is_success: bool
+    is_outer: bool
+    """Whether it holds the attempts beyond an end of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,10 @@ class DrawnHistogram:
     """From left to right, like the bins."""
     ticks: Sequence[Tick]
 
+    @property
+    def has_outer(self) -> bool:
+        return any(column.is_outer for column in self.columns)
+
 
 def drawn_histogram(
     environment: Environment, returns: Histogram, of: EpisodeFilter
@@ -61,43 +71,57 @@ def drawn_histogram(
     if not bins:
         return DrawnHistogram([], [])
     low, high, width = _axis(returns)
+    left, right = (
+        MARGIN if returns.is_exact and bin.is_outer else 0 for bin in (bins[0], bins[-1])
+    )
 
     def place_of(value: float) -> float:
         # halves cannot overflow
         share = (value / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5
-        return share * (WIDTH - width if returns.is_exact else WIDTH)
+        return left + share * (WIDTH - left - right - (width if returns.is_exact else 0))
 
     common = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
     common |= parts_in_address(returns.definition.convention, environment)
     columns = []
     for place, bin in enumerate(bins):
         height = max(bin.n * HEIGHT / returns.most, MIN_HEIGHT) if bin.n else 0.0
-        span = (
-            plain(bin.low) if returns.is_exact else f"{plain(bin.low, 3)} to {plain(bin.high, 3)}"
-        )
+        is_value = bin.low == bin.high or (returns.is_exact and not bin.is_outer)
+        span = plain(bin.low) if is_value else f"{plain(bin.low, 3)} to {plain(bin.high, 3)}"
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {bin.n:,} attempt{'' if bin.n == 1 else 's'}"
         x = place_of(bin.low) if returns.is_exact else place * WIDTH / len(bins)
+        if returns.is_exact and bin.is_outer:
+            x = WIDTH - width if place else 0.0
         is_success = returns.definition.is_success(bin.low)
         shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
-        columns.append(Column(*shape, title, query, is_success))
+        columns.append(Column(*shape, title, query, is_success, bin.is_outer))
     half = width / 2 if returns.is_exact else 0.0
-    return DrawnHistogram(
-        columns, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
-    )
+    ticks = _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
+    return DrawnHistogram(columns, _with_outer(ticks, bins))
+
+
+def _with_outer(ticks: Sequence[Tick], bins: Sequence[Bin]) -> list[Tick]:
+    """Return the ticks with those of the outer bins in place of what is too near to them."""
+    first, last = bins[0], bins[-1]
+    least = OUTER_LABEL if first.is_outer else 0
+    most = 100 - OUTER_LABEL if last.is_outer else 100
+    inner = [tick for tick in ticks if least <= tick.x <= most]
+    if first.is_outer:
+        inner.insert(0, Tick(0, f"≤ {plain(first.high, 3)}", "start"))
+    if last.is_outer:
+        inner.append(Tick(100, f"≥ {plain(last.low, 3)}", "end"))
+    return inner
 
 
 def _axis(returns: Histogram) -> tuple[float, float, float]:
-    """Return the values at both ends of the axis, and the width of a column.
-
-    The outermost of several bins reach beyond the ends, because they hold outliers.
-    """
+    """Return the values at both ends of the axis, and the width of a column."""
     bins = returns.bins
-    low, high = bins[0].low, bins[-1].high
     if not returns.is_exact:
         width = bins[2].low - bins[1].low
         return bins[1].low - width, bins[-1].low + width, 0.9 * WIDTH / len(bins)
+    bins = [bin for bin in bins if not bin.is_outer]
+    low, high = bins[0].low, bins[-1].high
     gaps = [
         (after.low / 2 - bin.low / 2) / (high / 2 - low / 2) * WIDTH
         for bin, after in pairwise(bins)

@@ -110,9 +110,9 @@ def test_a_page_says_how_many_training_steps_a_point_averages(client: Client) ->
     for step in range(60):
         end_episode(run=make_run(), run_step=step)
     page = f"{CURVES}?run=grpo-3&x=step"
-    said = "A point averages up to 3 training steps. Zoom in for detail."
+    said = "Each point averages up to 3 steps. Zoom in for detail."
     assert said in client.get(page).content.decode()
-    assert "A point averages" not in client.get(f"{page}&from=10&to=19").content.decode()
+    assert "Each point averages" not in client.get(f"{page}&from=10&to=19").content.decode()
 
 
 def test_runs_are_drawn_over_each_other(client: Client) -> None:
@@ -284,6 +284,17 @@ def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
     assert "No environment is named" in page and "&#x27;math&#x27;" in page
 
 
+def test_a_part_of_a_runs_name_offers_the_runs_that_have_it(client: Client) -> None:
+    first, second = (make_run(f"sweep-{seed}") for seed in (1, 2))
+    make_run("other")
+    page = client.get(f"{CURVES}?run=sweep&x=step").content.decode()
+    assert f"?x=step&amp;runs={second.pk}%2C{first.pk}" in page and "Draw all 2" in page
+    assert "?run=sweep-1&amp;x=step" in page and "?run=other" not in page
+    assert "No data yet" not in page
+    nearest = client.get(f"{CURVES}?run=othre").content.decode()
+    assert "Draw this run" in nearest and "?run=other" in nearest
+
+
 def test_an_empty_database_says_what_to_do(client: Client) -> None:
     assert "Load demo data" in client.get(CURVES).content.decode()
 
@@ -334,7 +345,7 @@ def test_the_raw_values_stay_with_the_smoothed_ones(
     points = found["series"][0]["points"]
     assert [point["raw"] for point in points] == [0.0, 3.0, 0.0, 2.0] and found["isSmoothed"]
     assert [point["y"] for point in points] == pytest.approx(expected)
-    assert "Smoothed: " in found["caption"][2]
+    assert any("Smoothing: " in note and "none" not in note for note in found["notes"])
 
 
 def end_with_components(run: Run, values: dict[str, float]) -> None:
@@ -354,6 +365,19 @@ def test_components_of_rewards_are_curves_of_their_own(client: Client) -> None:
     assert "Attempts that report it" in client.get(f"{CURVES}?y=components").content.decode()
     lines = client.get(f"{CURVES}?y=components&by=run&format=csv").content.decode().splitlines()
     assert sorted(lines[0].split(",")[-2:]) == ["component:format", "component:length"]
+
+
+def test_it_is_said_that_only_some_attempts_report_a_component(client: Client) -> None:
+    end_with_components(make_run(), {"format": 1.0})
+    note = "A component&#x27;s mean is over the attempts that report it."
+    assert note not in client.get(f"{CURVES}?y=components").content.decode()
+    end_with_components(make_run(), {})
+    page = client.get(f"{CURVES}?y=components").content.decode()
+    assert note in page and '1 <span class="hint">of 2</span>' in page
+    found = chart(client, "y=components")
+    points = found["series"][0]["points"]
+    assert [(point["n"], point["attempts"]) for point in points] == [(1, 1), (0, 1)]
+    assert found["isReported"]
 
 
 def test_components_of_several_runs_have_the_colours_of_their_runs(client: Client) -> None:
@@ -594,6 +618,8 @@ def test_runs_are_grouped_by_a_value_of_their_configuration(client: Client) -> N
     assert [first[key] for key in ("y", "low", "high")] == pytest.approx([1.1, 1.0, 1.2])
     page = client.get(f"{CURVES}?{runs}&x=step&group=lr").content.decode()
     assert "+1.10" in page and "± 0.10" in page and "1e-5 2</a>" in page
+    assert "standard deviation over the runs" in page
+    assert chart(client, f"{runs}&x=step&group=lr")["maxBands"] > 2
     [line] = chart(client, f"{runs}&x=step&group=nothing")["series"]
     assert line["name"] == "no nothing" and line["points"][0]["n"] == 6
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -62,7 +63,8 @@ def test_it_is_drawn_with_legend_and_titles(
         for text in ("=a $x$ &lt;b&gt;", "_second", "Training step", "Return (sum)", "1G"):
             assert f">{text}<" in picture
         assert "third" not in picture
-        assert 'width="360pt" height="300pt"' in picture  # two charts and a line of the legend
+        height = re.search(r'width="360pt" height="([\d.]+)pt"', picture)
+        assert height and float(height[1]) > 2 * 2 * 72  # below two charts are note and legend
 
 
 def test_a_label_cannot_become_a_line_of_the_script(client: Client) -> None:
@@ -75,10 +77,36 @@ def test_a_label_cannot_become_a_line_of_the_script(client: Client) -> None:
 def test_the_script_draws_the_data_with_what_the_page_highlights(client: Client) -> None:
     script = client.get(address("py", group="nothing")).content.decode()
     compile(script, "curves.py", "exec")
-    assert "SIZE = (7.0, 3.0)" in script and "'Return: sum" in script
+    assert "SIZE = (7.0, 3." in script and "'Return: sum" in script
     highlighted = client.get(address("py", highlight=str(make_run("_second").pk)))
     drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, True\)"
     assert re.search(drawn, highlighted.content.decode())
+
+
+def note_of(script: str) -> str:
+    """Return the sentences below the charts, and the labels of the legend."""
+    constants: dict[str, Any] = {}
+    exec(script[: script.index("import csv")], constants)
+    labels = [line[0] for line in constants["LINES"]["return"]]
+    return " ".join([constants["NOTE"].replace("\n", " "), *labels])
+
+
+def test_it_says_what_bands_and_smoothing_are_and_how_many_runs_a_group_has(
+    client: Client,
+) -> None:
+    note = note_of(client.get(address("py", smooth="0.5")).content.decode())
+    for sentence in (
+        "Band of the return: 10th to 90th percentile.",
+        "Band of the success rate: 95% interval.",
+        "Success: return above 0.9.",
+        "Smoothing: exponential average of strength 0.5.",
+    ):
+        assert sentence in note
+    alone = note_of(client.get(address("py", band="no")).content.decode())
+    assert "Band" not in alone and "Smoothing: none." in alone
+    grouped = note_of(client.get(address("py", group="nothing", hidden="")).content.decode())
+    assert "mean and standard deviation over the runs" in grouped
+    assert "no nothing (3 runs)" in grouped
 
 
 @each("size", ["3", "0x3", "3x21", "ax3"])
@@ -92,7 +120,7 @@ def test_a_png_of_too_many_pixels_is_refused(client: Client, monkeypatch: Monkey
     answer = client.get(address("png", size="5x2"))
     page = answer.content.decode()
     assert answer.status_code == 400 and "5x2" in page
-    assert "5 by 4.2 in, which are 1.7 million pixels; a PNG has at most 1.5 million" in page
+    assert "5 by 4.5 in, which are 1.9 million pixels; a PNG has at most 1.5 million" in page
 
 
 def test_a_script_of_any_length_is_drawn(client: Client, monkeypatch: MonkeyPatch) -> None:

@@ -59,6 +59,16 @@ def test_outliers_do_not_stretch_it() -> None:
     assert sum(one.n > 0 for one in found.bins) > 20
 
 
+def test_outliers_among_few_values_share_a_bin_at_an_end() -> None:
+    play(800, cause="finished")
+    play(1, first=801, cause="finished", return_last=40.0, seed=1)
+    found = of_echo(Definition("last"))
+    assert found.bins[-1] == Bin(40.0, 40.0, 1, is_outer=True)
+    assert [part.is_outer for part in found.bins] == [False, False, True]
+    assert (found.is_exact, found.values) == (True, 3)
+    assert found.reach(2) == (40.0, 40.0)
+
+
 def test_nothing_played_has_no_bins() -> None:
     environment = Environment.objects.create(name="echo", class_path="x")
     found = histogram(scope_of(environment), Definition())

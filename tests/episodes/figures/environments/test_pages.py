@@ -40,6 +40,14 @@ def played(*returns: float) -> None:
     )
 
 
+def test_bars_beyond_the_axis_are_marked(client: Client) -> None:
+    played(*[0.0, 1.0] * 300, 40.0)
+    page = client.get("/environments/math/").content.decode()
+    assert "up to 300 in a bar" in page and "The outlined bars hold everything beyond" in page
+    assert "≥ 40</text>" in page and ">10</text>" not in page
+    assert page.count(" outer") == 1
+
+
 def test_the_list_leads_to_each(client: Client) -> None:
     make_environment("chess")
     assert '<a href="/environments/chess/">' in client.get("/environments/").content.decode()
