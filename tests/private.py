@@ -35,6 +35,7 @@ from episodes.models import (
     Run,
     RunTag,
     SavedView,
+    ScalarSeries,
     Study,
     Suite,
 )
@@ -126,6 +127,7 @@ def make_private(**values: Any) -> Environment:
 def _record(environment: Environment, task: Task, split: Split) -> None:
     run = Run.objects.create(pk=NUMBER, name="canaryrun", notes="canaryrunnote", created=NOW)
     RunTag.objects.create(run=run, name="canaryruntag")
+    ScalarSeries.objects.create(run=run, name="canaryscalar", points=1, last=1.0)
     texts = [
         json.dumps([{"type": "text", "text": "canaryprompt"}]),
         json.dumps([{"name": "canarytool"}]),

@@ -17,6 +17,7 @@ from episodes.figures.leaderboard.api import LeaderboardView
 from episodes.figures.leaderboard.pages import board
 from episodes.figures.runs.api import RunsView, RunView, SteeredRunView
 from episodes.figures.runs.pages import run_page, runs
+from episodes.figures.scalars.api import ScalarsView
 from episodes.figures.tasks.api import TasksView, TaskView
 from episodes.figures.tasks.pages import task_page
 
@@ -46,6 +47,7 @@ rows_api = [
 ]
 """JSON of environments, tasks and runs, which have figures."""
 api = [
+    path("scalars", ScalarsView.as_view(), name="api-scalars"),
     path("curves", CurvesView.as_view(), name="api-curves"),
     path("compare", CompareView.as_view(), name="api-compare"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),

@@ -36,6 +36,7 @@ from episodes.models.rollups import (
     TranscriptText,
 )
 from episodes.models.runs import Run, RunTag
+from episodes.models.scalars import ScalarChunk, ScalarSeries
 from episodes.models.sessions import SessionSecrets, SessionSnapshot
 from episodes.models.studies import DealtTask, Study
 from episodes.models.suites import Suite, SuiteMember, SuiteTask, SuiteVersion
@@ -70,6 +71,8 @@ __all__ = [
     "RunTask",
     "RunTotal",
     "SavedView",
+    "ScalarChunk",
+    "ScalarSeries",
     "SeenTask",
     "SessionSecrets",
     "SessionSnapshot",

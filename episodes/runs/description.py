@@ -1,17 +1,25 @@
-"""What a trainer says about its run: the members of a description, what each may contain, and how
-it is stored."""
+"""What a trainer says about its run: the members of a description and of a batch of scalars, what
+each may contain, and how it is stored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from environments.database.storable import is_storable, storable, storable_json
+from environments.database.storable import (
+    double_of,
+    is_storable,
+    storable,
+    storable_json,
+)
 from environments.errors import shorten
 from environments.filtering.parameters import LEGAL, BadFilter, unknown_name
 from environments.runtime.records import MAX_TRAINING_STEP
 from environments.wire import value_json
 from episodes.models import Run
+from episodes.models.scalars import MAX_SCALAR_NAME_CHARACTERS
+from episodes.runs.scalars import StepScalars
 
 MAX_NAME_CHARACTERS = 200
 MAX_ID_CHARACTERS = 200
@@ -21,6 +29,15 @@ MAX_NOTES_CHARACTERS = 20_000
 MAX_CONFIG_CHARACTERS = 256 * 1024
 MAX_TAGS = 50
 MAX_TAG_CHARACTERS = 50
+MAX_BATCH_VALUES = 10_000
+"""Values of scalars in one request."""
+NO_NUMBERS = {
+    **{"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf},
+    **{"nan": math.nan, "inf": math.inf, "-inf": -math.inf},
+    None: math.nan,
+}
+"""What JSON has for values that are no numbers: texts as JavaScript or Python write them, or
+null."""
 STATES = tuple(name for name, _ in Run.STATES)
 
 
@@ -60,6 +77,59 @@ def parsed_description(body: Any) -> dict[str, Any]:
                 name, _brief(value), tuple(_PARSERS), "member of a run", "members of a run"
             )
     return {name: _PARSERS[name](name, value) for name, value in body.items()}
+
+
+def parsed_batch(body: Any) -> tuple[str, list[StepScalars]]:
+    """Return the name of the run in a batch of scalars, and the points. Raises: BadFilter."""
+    if not (isinstance(body, Mapping) and isinstance(body.get("run"), str)):
+        form = '{"run": "grpo-3", "points": [{"step": 12, "scalars": {"loss": 0.31}}]}'
+        raise BadFilter("body", _brief(body), f"the body has to be a JSON object such as {form}")
+    rows = body.get("points")
+    for name in body.keys() - {"run", "points"}:
+        raise unknown_name(name, _brief(body[name]), ("run", "points"), "member", "members")
+    if not isinstance(rows, list):
+        raise BadFilter("points", _brief(rows), "it has to be a list")
+    points, count = list[StepScalars](), 0
+    for place, row in enumerate(rows):
+        field = f"points[{place}]"
+        if not isinstance(row, Mapping) or row.keys() != {"step", "scalars"}:
+            legal = 'it has to be an object with "step" and "scalars"'
+            raise BadFilter(field, _brief(row), legal)
+        step = _step(f"{field}.step", row["step"])
+        if step is None:
+            raise BadFilter(f"{field}.step", "null", "a point has a training step, such as 12")
+        points.append((step, _scalars(f"{field}.scalars", row["scalars"])))
+        count += len(points[-1][1])
+    if count > MAX_BATCH_VALUES:
+        legal = f"a request has at most {MAX_BATCH_VALUES:,} values; send several"
+        raise BadFilter("points", f"{count:,} values", legal)
+    return body["run"], points
+
+
+def _scalars(name: str, value: Any) -> dict[str, float]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or len(value) > MAX_BATCH_VALUES:
+        raise BadFilter(name, _brief(value), 'it has to be an object such as {"loss": 0.31}')
+    for key in value:
+        is_name = is_storable(key) and key == key.strip() and "," not in key
+        if not (is_name and 0 < len(key) <= MAX_SCALAR_NAME_CHARACTERS):
+            legal = (
+                f"the name of a scalar has 1 to {MAX_SCALAR_NAME_CHARACTERS} characters, no comma, "
+                "and no blank at its ends"
+            )
+            raise BadFilter(name, shorten(key, 80), legal)
+    return {key: _number(f"{name}.{key}", number) for key, number in value.items()}
+
+
+def _number(name: str, value: Any) -> float:
+    if value is None or isinstance(value, str):
+        if value in NO_NUMBERS:
+            return NO_NUMBERS[value]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        return double_of(value)
+    legal = 'it has to be a number; "NaN", "Infinity", "-Infinity" or null if it is none'
+    raise BadFilter(name, _brief(value), legal)
 
 
 def _step(name: str, value: Any) -> int | None:
@@ -150,6 +220,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "tags": _tags,
     "run_id": _own_id,
     "resume": _flag,
+    "scalars": _scalars,
 }
 MEMBERS: Collection[str] = tuple(_PARSERS)
 """Names of the members of a description."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -22,11 +22,13 @@ from django.utils import timezone
 from environments import conf
 from environments.database.storable import storable_json
 from environments.errors import OrsError
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Viewer
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
 from episodes.runs.change_counter import advance
 from episodes.runs.known_runs import is_late
+from episodes.runs.scalars import StepScalars, store_scalars
 
 BATCH_EPISODES = 1_000
 """Number of episodes that one transaction gives a model."""
@@ -87,8 +89,10 @@ def steer(
     description: Mapping[str, Any],
     viewer: Viewer,
     expected: Collection[str],
+    points: Sequence[StepScalars] = (),
 ) -> SteeredRun:
     """Change the members of the run that `description` has; all others keep their values.
+    Store its scalars, which belong to its current step, and those of `points`.
 
     That is the newest run of the title `name`, or the one with its `run_id`; or the next one, if
     the
@@ -100,9 +104,10 @@ def steer(
     those of all keys.
 
     Raises: RunConflict for another ETag and for a training step that goes back without one;
-    RunNotFound for another key's run.
+    RunNotFound for another key's run; BadFilter for scalars without a step, and for too many.
     """
     values = dict(description)
+    scalars = values.pop("scalars", {})
     own_id, is_resumed = values.pop("run_id", ""), values.pop("resume", False)
     new = {"created": timezone.now(), "key_label": viewer.key_label or "", "own_id": own_id}
     visible = Run.objects.seen_by(viewer)
@@ -136,6 +141,11 @@ def steer(
         if is_resumed and run.is_over:
             values.setdefault("state", "running")
         _change(run, values)
+        if scalars and run.step is None:
+            legal = 'they belong to a training step, and the run has none: send "step", too'
+            raise BadFilter("scalars", ", ".join(scalars)[:80], legal)
+        if points or scalars:
+            store_scalars(run, [*points, (run.step or 0, scalars)])
     advance()
     if values.get("model"):
         _name_model(run)

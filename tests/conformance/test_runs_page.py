@@ -39,6 +39,15 @@ def test_the_short_example_reports_a_step(server: LiveServer) -> None:
     assert (run_of(server, "grpo-3")["step"], run_of(server, "grpo-3")["tags"]) == (120, ["sweep"])
 
 
+def test_the_log_of_scalars_takes_what_wandb_does(server: LiveServer) -> None:
+    exec(blocks_of(server)[1], {})
+    scalars = httpx.get(f"{server.url}/api/scalars?run=grpo-3").json()["scalars"]
+    assert [(row["name"], row["last"], row["last_step"]) for row in scalars] == [
+        ("loss", 0.31, 12),
+        ("lr", 1e-6, 12),
+    ]
+
+
 def test_the_callback_reports_steps_and_the_end(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,7 +55,9 @@ def test_the_callback_reports_steps_and_the_end(
     stub.TrainerCallback = object
     monkeypatch.setitem(sys.modules, "transformers", stub)
     names: dict[str, Any] = {}
-    exec(blocks_of(server)[1], names)
+    _, scalar_log, callback_code = blocks_of(server)
+    exec(scalar_log, names)
+    exec(callback_code, names)
     callback = names["OrswebRun"](server.url, "sweep/1", tags=["sweep"])
     config = {"learning_rate": 1e-5, "top_entropy_quantile": float("nan")}
     args, state = SimpleNamespace(to_sanitized_dict=lambda: config), SimpleNamespace(global_step=9)
@@ -59,10 +70,16 @@ def test_the_callback_reports_steps_and_the_end(
     starting.start()
     callback.on_step_begin(args, state, None)  # waits until the server is back
     starting.join()
+    callback.on_log(args, state, None, logs={"loss": float("nan"), "epoch": 1, "text": "a"})
     with Agent(server, **{"X-Run": "sweep/1"}).open({"id": 1}, "echo") as agent:
         callback.on_train_end(args, state, None)
         assert agent.post("/ping").status_code == 404
     found = run_of(server, "sweep%2F1")
+    scalars = httpx.get(f"{server.url}/api/scalars?run=sweep/1").json()["scalars"]
+    assert [(row["name"], row["last"], row["gaps"]) for row in scalars] == [
+        ("epoch", 1.0, 0),
+        ("loss", None, 1),
+    ]
     assert (found["step"], found["state"], found["config"]) == (6, "ended", {"learning_rate": 1e-5})
     assert httpx.get(f"{server.url}/api/episodes?run=sweep/1").json()["results"][0]["step"] == 6
 

@@ -163,18 +163,15 @@ class SteeredRunView(ApiView):
         },
     )
     def put(self, request: Request, name: str) -> Response:
-        person = self.reader.person
-        if person is not None and not person.has_perm(DESCRIBE_RUNS):
-            raise PermissionDenied(refusal(person, DESCRIBE_RUNS))
-        description = parsed_description(_json_of(request, self.reader))
+        check_may_describe(self.reader)
+        description = parsed_description(json_of(request, self.reader))
         header = request.headers.get("If-Match")
         etags = parse_etags(header or "")
         if header is not None and not etags:
             reason = 'it has to be an ETag with quotation marks, or "*"'
             raise BadFilter("If-Match", header, reason)
         name = _name_of(request, name, self.reader)
-        titles = Run.objects.filter(name=name).values_list("title", flat=True)
-        self.reader.key.check_run(titles.first() or name)
+        check_run(name, self.reader)
         result = steer(name, description, self.reader.viewer, etags)
         return self._response(result.run, 201 if result.is_new else 200)
 
@@ -183,12 +180,25 @@ class SteeredRunView(ApiView):
         return Response(shape.data, status, headers={"ETag": etag_of(run)})
 
 
+def check_may_describe(reader: Reader) -> None:
+    """Raises: PermissionDenied for a person who may not describe runs."""
+    if reader.person is not None and not reader.person.has_perm(DESCRIBE_RUNS):
+        raise PermissionDenied(refusal(reader.person, DESCRIBE_RUNS))
+
+
+def check_run(name: str, reader: Reader) -> None:
+    """Check that the key may describe runs of the title that the run of this name has. Raises:
+    Forbidden."""
+    titles = Run.objects.filter(name=name).values_list("title", flat=True)
+    reader.key.check_run(titles.first() or name)
+
+
 def _figures_of(lines: Sequence[RunLine]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
     return {"figures": {line.run.pk: line for line in lines}}
 
 
-def _json_of(request: Request, reader: Reader) -> Any:
+def json_of(request: Request, reader: Reader) -> Any:
     """Return the value of the body, with secrets masked. Raises: UnsupportedMediaType,
     BadFilter."""
     kind = (request.content_type or "").partition(";")[0].strip().lower()

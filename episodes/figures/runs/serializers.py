@@ -71,6 +71,23 @@ class RunDetailSerializer(RunSerializer):
         return Episode.objects.filter(own, run=run).order_by()[:MAX_COUNTED].count()
 
 
+@extend_schema_field(
+    {
+        "type": "object",
+        "additionalProperties": {
+            "oneOf": [
+                {"type": "number"},
+                {"type": "string", "enum": ["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"]},
+                {"type": "null"},
+            ]
+        },
+        "description": "Numbers of the trainer at the step by name, such as `loss`; null is NaN",
+    }
+)
+class ScalarsField(s.Field[Any, Any, Any, Any]):
+    """The numbers that a trainer reports of one step."""
+
+
 class RunDescriptionSerializer(s.Serializer[Any]):
     """What a trainer says about its run. Members that are left out keep their values; null empties a member."""
 
@@ -119,6 +136,7 @@ class RunDescriptionSerializer(s.Serializer[Any]):
         required=False,
         help_text="Go on with the newest run of the title, whatever its state and step are",
     )
+    scalars = ScalarsField(required=False)
 
 
 SPLIT_TEXT = (

@@ -20,6 +20,7 @@ from episodes.models import (
     RewardComponent,
     Run,
     RunTag,
+    ScalarSeries,
     Suite,
 )
 from episodes.search.index import index
@@ -90,6 +91,7 @@ def make_private_rows() -> dict[str, Ids]:
 def _tagged_run() -> Run:
     run = make_run(f"{CANARY}-run")
     RunTag.objects.create(run=run, name=f"{CANARY}-tag")
+    ScalarSeries.objects.create(run=run, name=f"{CANARY}-loss", points=1, last=1.0)
     return run
 
 

@@ -85,6 +85,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "runs": ("", "name={}-run", "tag={}-tag"),
     "rollouts": ("", "environment={}", "run={}-run", "model={}-model", "text={}"),
     "curves": ("", "environment={}", "run={}-run", "component=*", "component={}-part"),
+    "scalars": ("run={}-run", "run={}-run&name={}-loss"),
     "compare": (f"runs={{}}-run,{PUBLIC}-run",),
     "keys/me": ("",),
     "suites": ("",),

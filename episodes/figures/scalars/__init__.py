@@ -1,0 +1,1 @@
+"""Scalars, the numbers that trainers report by training step: their JSON and their charts."""

@@ -1,0 +1,80 @@
+"""Curves of scalars: what was reported, with as many points as a picture has room for."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from environments.database.json_rows import among
+from environments.runtime.records import MAX_TRAINING_STEP
+from episodes.models import ScalarChunk, ScalarSeries
+from episodes.runs.scalar_summaries import (
+    POINT,
+    ScalarSummary,
+    summary_of_point,
+    thinned,
+    unpacked,
+)
+from episodes.runs.scalars import GROUP_POINTS, SPAN_POINTS
+
+MAX_POINTS = 300
+"""Points of a curve unless more are wanted: a chart of 1,000 pixels has no room for others."""
+MAX_READ = 40_000
+"""Points and summaries that are read for one picture, which takes about 50 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarCurve:
+    series: ScalarSeries
+    points: Sequence[ScalarSummary]
+    """Those of the part of the axis that is shown, in the order of steps."""
+
+
+def last_scalars(runs: Collection[int], names: Collection[str]) -> dict[int, dict[str, Any]]:
+    """Return the rows of these scalars by name, by the id of their run: lists of runs show the
+    newest value of each. One query along an index."""
+    rows: dict[int, dict[str, Any]] = defaultdict(dict)
+    for series in ScalarSeries.objects.filter(among("run_id", runs), name__in=names):
+        rows[series.run_id][series.name] = series
+    return rows
+
+
+def scalar_curves(
+    series: Sequence[ScalarSeries],
+    points: int = MAX_POINTS,
+    low: float | None = None,
+    high: float | None = None,
+) -> list[ScalarCurve]:
+    """Return a curve of each series, with at most `points` points between the steps `low` and
+    `high`. The number of queries does not depend on that of the series.
+
+    Each point is a value as it was reported if the curves have few of them, else a summary.
+    """
+    first = max(0, math.ceil(low)) if low is not None and low < MAX_TRAINING_STEP else 0
+    last = MAX_TRAINING_STEP
+    if high is not None and high < last:
+        last = max(-1, math.floor(high))
+    chunks = ScalarChunk.objects.filter(
+        among("series_id", [row.pk for row in series]), start__lte=last, end__gte=first
+    ).order_by("series_id", "start")
+    rows = list(chunks.values_list("series_id", *ScalarSummary._fields))
+    count = sum([numbers + gaps for _, _, _, numbers, gaps, *_ in rows])
+    parts: dict[int, list[ScalarSummary]] = defaultdict(list)
+    if count <= MAX_READ:
+        for pk, content in chunks.values_list("series_id", "values"):
+            parts[pk] += [summary_of_point(*point) for point in POINT.iter_unpack(content)]
+    elif count / SPAN_POINTS <= MAX_READ:
+        field = "groups" if count / GROUP_POINTS <= MAX_READ else "spans"
+        for pk, content in chunks.values_list("series_id", field):
+            parts[pk] += unpacked(content)
+    else:
+        for pk, *summary in rows:
+            parts[pk].append(ScalarSummary._make(summary))
+    curves = list[ScalarCurve]()
+    for row in series:
+        within = [part for part in parts[row.pk] if part.end >= first and part.start <= last]
+        curves.append(ScalarCurve(row, thinned(within, max(1, math.ceil(len(within) / points)))))
+    return curves
