@@ -134,6 +134,11 @@ class Environment(models.Model):
         return self.class_path.startswith(("http://", "https://"))
 
     @property
+    def is_playable(self) -> bool:
+        """Return whether people and agents may open sessions of it now."""
+        return self.is_hosted and self.is_enabled and not self.unavailable
+
+    @property
     def definition(self) -> str:
         """The definition of return and success in force, such as "sum > 0.9"; with the convention
         unless default."""

@@ -4,8 +4,10 @@ what is private."""
 from __future__ import annotations
 
 from django import template
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from environments import conf
 from environments.access.private_tag import private_tag
 from environments.display.card import plain as plain_card
 from environments.display.formats import (
@@ -23,6 +25,7 @@ from environments.display.formats import (
 )
 from environments.display.numbers import plain, signed, threshold_text, unsigned
 from environments.models import TaskStatistics
+from environments.scoring.task_statistics import TaskResult
 
 register = template.Library()
 
@@ -45,6 +48,15 @@ register.filter("threshold", threshold_text)
 register.simple_tag(success)
 register.simple_tag(coverage)
 register.simple_tag(private_tag)
+
+
+@register.filter
+def bucket_of(result: TaskResult) -> SafeString:
+    """Return the mark of a task's bucket; "n too small" while its attempts decide nothing."""
+    if result.bucket != "learnable" or result.attempts >= conf.thresholds().attempts:
+        return bucket(result.bucket)
+    sentence = f"fewer than {conf.thresholds().attempts} attempts say nothing about its difficulty"
+    return format_html('<span class="bucket hint" title="{}">n too small</span>', sentence)
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""The overview: running episodes, recent activity, the hosted environments and how to connect.
+"""The overview: running episodes, recent activity, environments and how to connect.
 
 Two parts of the page are fetched again as episodes start and end (`?part=`), with the templates of
 the whole page.
@@ -114,7 +114,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
         "failures_count": day.failures,
         "traces": {
             name: [getattr(hour, name) for hour in points["24h"]]
-            for name in ("episodes", "steps", "success", "failures")
+            for name in ("episodes", "steps", "failures")
         },
         "running_count": running_count(viewer) if len(live) == MAX_RUNNING else len(live),
         "running_shown": len(live),
@@ -135,7 +135,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
 
 def _environments(overrides: DefinitionOverrides, viewer: Viewer) -> dict[str, Any]:
     splits = Split.objects.filter(is_served=True).order_by("position", "name")
-    environments = Environment.objects.seen_by(viewer).filter(is_hosted=True)
+    environments = Environment.objects.seen_by(viewer).order_by("-is_hosted", "position")
     environments = environments.prefetch_related(Prefetch("splits", queryset=splits))
     lines = environment_figures(list(environments.defer("card", "task_schema")), viewer, overrides)
     rows = [
@@ -147,6 +147,7 @@ def _environments(overrides: DefinitionOverrides, viewer: Viewer) -> dict[str, A
             "trace": figures.outline.means,
         }
         for figures in lines
+        if figures.environment.is_hosted or figures.outline.total
     ]
     url = reverse("overview") + "?" + urlencode({"part": "environments"} | overrides.values())
     return {

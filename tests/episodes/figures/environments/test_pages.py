@@ -186,6 +186,22 @@ def test_one_that_is_gone_says_how_to_host_it_again(client: Client) -> None:
     assert b"manage.py serve tests.envs:Echo" in client.get("/environments/chess/").content
 
 
+def test_one_that_is_gone_offers_no_play(client: Client) -> None:
+    make_episode(environment=make_environment("chess", is_hosted=False), end_number=1)
+    text = client.get("/environments/chess/").content.decode()
+    assert "Nobody can play it" in text
+    assert "/play/?" not in text and 'id="connect"' not in text
+
+
+def test_too_few_attempts_are_no_bucket(client: Client) -> None:
+    few, enough = make_task(), make_task()
+    make_split(few, enough)
+    make_statistics(few, attempts=3, successes=0)
+    make_statistics(enough, attempts=4, successes=1)
+    text = client.get("/environments/math/").content.decode()
+    assert text.count("n too small") == 1 and text.count('data-bucket="learnable"') == 1
+
+
 def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
     make_environment("chess", unavailable="Install bubblewrap.")
     assert b"Install bubblewrap." in client.get("/environments/chess/").content
