@@ -6,10 +6,10 @@ Nothing here reads the database.
 A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the
 mean of the whole stays exact. What the variance loses is kept beside the sketch as its *scatter*:
 the root of the summed squares of the distances between values and the pairs that stand for them, so
-the standard error stays exact, too. A value that many share keeps its own pair, and no group
-reaches across one of the `edges` (bars of success), so the share above
-each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less than
-that share, and mostly by half of a 32nd.
+the standard error stays exact, too. The lowest value, the highest and one that many share keep
+their own pairs, and no group reaches across one of the `edges` (bars of success), so the share
+above each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less
+than that share, and mostly by half of a 32nd.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
     if len(sketch) <= MAX_VALUES:
         return sketch
     size = count_of(sketch) / (MAX_VALUES - 1)
-    while len(groups := _grouped(sketch, size, edges)) > MAX_VALUES:
+    first, *others, last = sketch
+    while len(groups := _grouped(others, size, edges)) > MAX_VALUES - 2:
         size *= 1.2
-    return groups
+    return merged([[first], groups, [last]])
 
 
 def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
@@ -125,15 +126,18 @@ class Moments(NamedTuple):
     p10: float | None
     """Smallest value that at least a tenth of all values do not exceed."""
     p90: float | None
+    lowest: float | None
+    highest: float | None
 
 
 def moments_of(sketch: Sketch) -> Moments:
     """Return the `Moments` of all values, without adding up counts more than once."""
     if not sketch:
-        return Moments(0, None, None, None)
+        return Moments(0, None, None, None, None, None)
     totals = list(accumulate([count for _, count in sketch]))
     mean, p10 = _mean(sketch, totals[-1]), _quantile(sketch, totals, 0.1)
-    return Moments(totals[-1], mean, p10, _quantile(sketch, totals, 0.9))
+    p90 = _quantile(sketch, totals, 0.9)
+    return Moments(totals[-1], mean, p10, p90, sketch[0][0], sketch[-1][0])
 
 
 def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) -> float | None:

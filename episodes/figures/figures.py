@@ -183,6 +183,15 @@ class ScopeFigures(SuccessRate):
         """Ninetieth percentile of the returns; None if there are none."""
         return self._of_returns.p90
 
+    @property
+    def lowest(self) -> float | None:
+        """Lowest return; None if there are none."""
+        return self._of_returns.lowest
+
+    @property
+    def highest(self) -> float | None:
+        return self._of_returns.highest
+
     @cached_property
     def successes(self) -> int:
         """Attempts whose return is above the threshold of success."""
@@ -205,6 +214,15 @@ class ScopeFigures(SuccessRate):
     @property
     def length_p90(self) -> float | None:
         return self._of_lengths.p90
+
+    @property
+    def shortest(self) -> float | None:
+        """Fewest steps of a rollout whose length counts; None without any."""
+        return self._of_lengths.lowest
+
+    @property
+    def longest(self) -> float | None:
+        return self._of_lengths.highest
 
     @cached_property
     def _calls(self) -> CallCounts:

@@ -30,7 +30,7 @@ function refetch() {
   return load();
 }
 
-const KEPT = ["smooth", "window", "band", "hidden", "highlight"];
+const KEPT = ["smooth", "window", "band", "minmax", "hidden", "highlight"];
 const isOwn = (address) => new URL(address, location.href).pathname === panel.dataset.source;
 const textOf = (asked) => String(asked).replaceAll("%2C", ",");
 
@@ -115,7 +115,7 @@ function markLegends() {
 // Of many curves only those that stand out have bands.
 function tellBands() {
   const isShown = (line) => !view.hidden.has(line.key) && !view.hidden.has(line.curve);
-  const lacks = ({ band, maxBands, series }) => band && series.filter(isShown).length > maxBands;
+  const lacks = ({ band, extremes, maxBands, series }) => (band || extremes) && series.filter(isShown).length > maxBands;
   panel.querySelector("[data-band-hint]").hidden = !charts.some(({ data }) => lacks(data));
 }
 
@@ -170,10 +170,12 @@ function unzoom() {
 
 function listenToSwitches() {
   listenToSmoothing(panel.querySelector("[data-smoothing]"));
-  panel.querySelector("[data-band]").addEventListener("change", (event) => {
-    set("band", event.target.checked ? "yes" : "no");
-    refetch();
-  });
+  for (const name of ["band", "minmax"]) {
+    panel.querySelector(`[data-${name}]`)?.addEventListener("change", (event) => {
+      set(name, event.target.checked ? "yes" : "no");
+      refetch();
+    });
+  }
   panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
   panel.addEventListener("click", onClick);
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"]) panel.addEventListener(type, onRow);

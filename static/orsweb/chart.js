@@ -3,13 +3,14 @@
 // "chart:hover" {x: of the nearest point, key: of its series; null away from the chart}.
 //
 // Data: {x: "episode" | "time" | "step", xTitle, unit: text of the y axis, isShare: y is 0 to 1, log: boolean,
-//        isReported: whether y is of `n` of a point's `attempts`, band: sentence about the bands; empty: there are none,
+//        isReported: whether y is of `n` of a point's `attempts`, band, extremes: sentences about the bands and the light bands; empty: there are
+//        none,
 //        maxBands: lines that all have bands; of more only those that stand out do,
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
-//                  points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
-// y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
+//                  points: [{x, xTo, y, raw, low, high, min, max, n, …}, …]}, …]}
+// y, raw (only if smoothed), low, high, min and max (only with light bands) may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 import { linearAxis, logAxis, numberTicks, timeAxis, timeTicks } from "./chart_axes.js";
 import { ChartTooltip } from "./chart_tooltip.js";
@@ -125,8 +126,8 @@ function yAxis(state, height) {
   if (data.isShare && !data.log) return linearAxis(0, 1, most);
   const shown = data.series.filter((series) => !isHidden(state, series));
   const values = shown.flatMap((series) => {
-    const hasBand = data.band && (shown.length <= data.maxBands || holds(view.highlighted, series));
-    return series.points.flatMap(({ y, raw, low, high }) => [y, raw, ...(hasBand ? [low, high] : [])]);
+    const hasBands = shown.length <= data.maxBands || holds(view.highlighted, series);
+    return series.points.flatMap(({ y, raw, low, high, min, max }) => [y, raw, ...(hasBands ? [low, high, min, max] : [])]);
   });
   const drawn = values.map((value) => drawable(state, value)).filter((value) => value !== null && value !== undefined);
   if (!drawn.length) return data.log ? logAxis(0.1, 10, most) : linearAxis(0, 1, most);
@@ -146,7 +147,7 @@ function datasets(state, series) {
   const line = lineColour(state, series, isFaint ? 0.25 : isThin && !isBold ? 0.6 : 1);
   const hidden = isHidden(state, series);
   const order = isBold ? 0 : 1; // the highest is drawn first
-  const hasBand = data.band && (isBold || data.series.filter((other) => !isHidden(state, other)).length <= data.maxBands);
+  const hasBands = isBold || data.series.filter((other) => !isHidden(state, other)).length <= data.maxBands;
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, order, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {
@@ -157,9 +158,12 @@ function datasets(state, series) {
   const behind = { ...plain, isBehind: true };
   const low = { ...behind, data: points("low") };
   const high = { ...behind, data: points("high"), fill: "-1", backgroundColor: lineColour(state, series, isFaint ? 0.06 : 0.16) };
+  const edge = { ...behind, borderColor: lineColour(state, series, isFaint ? 0.1 : 0.4), borderWidth: 1 }; // a lone outlier has no area
+  const min = { ...edge, data: points("min") };
+  const max = { ...edge, data: points("max"), fill: "-1", backgroundColor: lineColour(state, series, isFaint ? 0.03 : 0.08) };
   const raw = { ...behind, data: points("raw"), borderColor: lineColour(state, series, isFaint ? 0.1 : 0.35), borderWidth: 1 };
   const hasRaw = data.isSmoothed && (!isThin || isBold);
-  return [...(hasBand ? [low, high] : []), ...(hasRaw ? [raw] : []), middle];
+  return [...(hasBands && data.extremes ? [min, max] : []), ...(hasBands && data.band ? [low, high] : []), ...(hasRaw ? [raw] : []), middle];
 }
 
 function lineColour(state, series, share) {
@@ -331,9 +335,11 @@ function tell(state, rows, close, at) {
   state.tooltip.show(spanText(state.data.x, close.point), content, rows.length - told.length, at);
 }
 
-// A value: of a group of runs with the standard deviation over them, of reports with the attempts that have them.
-function valueText({ isReported }, { y, deviation, n, attempts }) {
+// A value: of a group of runs with the standard deviation over them, of reports with the attempts that
+// have them; with the lowest and highest where light bands are drawn.
+function valueText({ isReported }, { y, deviation, n, attempts, min, max }) {
   if (isReported && n < attempts) return `${number(y)} (${n} of ${attempts})`;
+  if (Number.isFinite(min)) return `${number(y)} (${number(min)} to ${number(max)})`;
   return deviation === undefined || deviation === null ? number(y) : `${number(y)} ± ${number(deviation)}`;
 }
 

@@ -191,7 +191,7 @@ TOLD = """async () => {
     ...{ key, label: key, colour: 0, dash: [] },
     points: ys.map((y, x) => ({ x, xTo: x, y, low: null, high: null, n: 1 })),
   }));
-  drawChart(canvas, { x: "step", unit: "return", log: false, band: "", maxBands: 2, series });
+  drawChart(canvas, { x: "step", unit: "return", log: false, band: "", extremes: "", maxBands: 2, series });
   Chart.getChart(canvas).update("none");
   const { left, top } = canvas.getBoundingClientRect();
   const { x, y } = Chart.getChart(canvas).getDatasetMeta(2).data[1];

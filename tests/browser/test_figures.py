@@ -41,7 +41,7 @@ FLAT = """async () => {
   const { drawChart } = await import("/static/orsweb/chart.js");
   const points = [5.5e-17, -0, -1.4e-17].map((y, x) => ({ x, xTo: x, y, low: null, high: null, n: 1 }));
   const series = [{ key: "zeros", label: "zeros", colour: 0, dash: [], points }];
-  drawChart(canvas, { x: "episode", unit: "return", log: false, band: "", maxBands: 2, series, caption: [] });
+  drawChart(canvas, { x: "episode", unit: "return", log: false, band: "", extremes: "", maxBands: 2, series });
   return Chart.getChart(canvas).scales.y.max;
 }"""
 """Draws what rounding leaves of zero; returns the top of the chart."""

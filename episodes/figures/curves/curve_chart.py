@@ -13,7 +13,6 @@ from environments.filtering.parameters import WholeRange
 from episodes.attempts.file_headers import COVERAGE_COLUMNS, coverage_values
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves.curve import CurvePoint
-from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.curve_series import (
     ChartSeries,
     ComponentLine,
@@ -25,6 +24,8 @@ from episodes.figures.curves.figure_menu import (
     BAND_OF_RUNS,
     BANDS,
     BY_DEFINITION,
+    EXTREMES,
+    EXTREMES_OF_RUNS,
     OF_REPORTS,
     REPORTED_COMPONENTS,
     UNITS,
@@ -51,6 +52,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Attributes of a point by figure: the value, and the lower and upper end of its band, if it has
 one."""
+_EXTREMES: dict[str, tuple[str, str]] = {
+    "return": ("lowest", "highest"),
+    "length": ("shortest", "longest"),
+}
+"""Attributes of a point that are the ends of its light band."""
 _RESTS_ON = {"return": "scored", "deviation": "groups", "flat": "groups"}
 """Attribute of a point that counts what its value rests on, where that is not the number of
 attempts."""
@@ -63,6 +69,8 @@ _COLUMNS = (
     "error",
     "p10",
     "p90",
+    "lowest",
+    "highest",
     "successes",
     "success",
     "success_low",
@@ -70,6 +78,8 @@ _COLUMNS = (
     "length_mean",
     "length_p10",
     "length_p90",
+    "shortest",
+    "longest",
     "episodes",
     "first_end",
     "last_end",
@@ -94,6 +104,8 @@ class _Point(NamedTuple):
     low: float | None = None
     """Ends of the band around the value."""
     high: float | None = None
+    extremes: tuple[float | None, float | None] | None = None
+    """Ends of the light band; None without one."""
 
 
 def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
@@ -106,6 +118,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     for figure in drawing.figures:
         lines = _lines(drawing, figure)
         band = BAND_OF_RUNS if drawing.groups else BANDS.get(figure, "")
+        extremes = EXTREMES_OF_RUNS if drawing.groups else EXTREMES.get(figure, "")
         charts.append(
             {
                 "figure": figure,
@@ -116,6 +129,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
                 "isShare": figure in ("success", "flat"),
                 "log": query.is_log and any(value > MIN_DRAWN for value in _values(lines)),
                 "band": band if query.has_band else "",
+                "extremes": extremes if drawing.has_extremes else "",
                 "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
                 "isSmoothed": query.smoothing.is_on,
                 "marks": marks,
@@ -205,23 +219,29 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
             lines.append(_line(line, line.of, points, smoothing))
         return lines
     if drawing.groups:
-        return [_group_line(group, figure, drawing.query) for group in drawing.groups]
-    return [_line(series, series, _points(series, figure), smoothing) for series in drawing.series]
+        return [_group_line(group, figure, drawing) for group in drawing.groups]
+    return [
+        _line(series, series, _points(series, figure, drawing), smoothing)
+        for series in drawing.series
+    ]
 
 
-def _group_line(group: GroupLine, figure: Figure, query: CurveQuery) -> dict[str, Any]:
+def _group_line(group: GroupLine, figure: Figure, drawing: CurveCharts) -> dict[str, Any]:
     """Return the line of the mean of a group's runs, whose band is one standard deviation wide on
     either side."""
     curves = [
         [
             (place.x, place.x_to, point.value)
-            for place, point in zip(series.curve.points, _points(series, figure), strict=False)
+            for place, point in zip(
+                series.curve.points, _points(series, figure, drawing), strict=False
+            )
         ]
         for series in group.members
     ]
+    query = drawing.query
     points = mean_curve(curves, query.x)
     means = query.smoothing.of([point.mean for point in points])
-    widths = query.smoothing.of([point.deviation for point in points])
+    widths = query.smoothing.of([point.deviation if query.has_band else None for point in points])
     return {
         **_names(group, group.key),
         "runs": len(group.members),
@@ -234,6 +254,7 @@ def _group_line(group: GroupLine, figure: Figure, query: CurveQuery) -> dict[str
                 "low": None if mean is None or width is None else mean - width,
                 "high": None if mean is None or width is None else mean + width,
                 "deviation": width,
+                **({"min": point.lowest, "max": point.highest} if drawing.has_extremes else {}),
                 **({"raw": point.mean} if query.smoothing.is_on else {}),
                 "n": point.n,
             }
@@ -282,6 +303,9 @@ def _line(
                 "low": low,
                 "high": high,
                 **({"raw": point.value} if smoothing.is_on else {}),
+                **(
+                    dict(zip(("min", "max"), point.extremes, strict=True)) if point.extremes else {}
+                ),
                 "n": point.n,
                 "attempts": place.n,
                 "behind": _end_numbers(place, axis),
@@ -292,17 +316,20 @@ def _line(
     }
 
 
-def _points(series: ChartSeries, figure: Figure) -> list[_Point]:
+def _points(series: ChartSeries, figure: Figure, drawing: CurveCharts) -> list[_Point]:
     if figure == "tokens":
         tokens = series.tokens.points if series.tokens else ()
         return [_Point(point.output_tokens, point.known, point.text) for point in tokens]
     value, *ends = _FIELDS[figure]
+    ends = ends if drawing.query.has_band else []
+    extremes = _EXTREMES.get(figure) if drawing.has_extremes else None
     return [
         _Point(
             getattr(point, value),
             getattr(point, _RESTS_ON.get(figure, "n")),
             point.coverage.text,
             *(getattr(point, end) for end in ends),
+            extremes=extremes and (getattr(point, extremes[0]), getattr(point, extremes[1])),
         )
         for point in series.curve.points
     ]

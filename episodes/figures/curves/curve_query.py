@@ -45,6 +45,7 @@ PARAMETERS = (
     *SMOOTHING_PARAMETERS,
     "log",
     "band",
+    "minmax",
     "group",
     "hidden",
     "highlight",
@@ -85,6 +86,9 @@ class CurveQuery:
     is_log: bool = False
     has_band: bool = True
     """Whether bands are drawn: of two curves, and of those of more that are highlighted."""
+    has_extremes: bool | None = None
+    """Whether light bands reach to the lowest and highest value; None: where a point averages
+    several training steps."""
     hidden: tuple[str, ...] = ()
     """Keys of the curves that are not drawn (`ChartSeries.key`)."""
     highlighted: tuple[str, ...] = ()
@@ -136,6 +140,7 @@ class CurveQuery:
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, True),
+            has_extremes=value("minmax", flag, None),
             hidden=value("hidden", _keys, ()),
             highlighted=value("highlight", _keys, ()),
             zoom=zoom,
@@ -162,6 +167,7 @@ class CurveQuery:
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band else "no",
+            "minmax": "" if self.has_extremes is None else "yes" if self.has_extremes else "no",
             "hidden": ",".join(self.hidden),
             "highlight": ",".join(self.highlighted),
             **replace(self.definition, threshold=None).values(),  # which has a field of its own

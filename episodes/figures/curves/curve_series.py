@@ -25,6 +25,7 @@ from episodes.figures.curves.components import ComponentCurves, ComponentSeries,
 from episodes.figures.curves.curve import MAX_POINTS, Curve, curve, curves
 from episodes.figures.curves.curve_query import CurveQuery
 from episodes.figures.curves.figure_menu import (
+    EXTREMES,
     NO_COMPONENTS,
     NO_GROUPS,
     NO_TOKENS,
@@ -277,6 +278,17 @@ class CurveCharts:
         """Number of training steps that a point averages, at most; 1 on another axis."""
         steps = [line.curve.steps_of_a_point for line in self.series]
         return max(steps, default=1) if self.query.x == "step" else 1
+
+    @property
+    def has_extremes(self) -> bool:
+        """Whether light bands reach to the lowest and highest value of each point."""
+        if self.query.has_extremes is None:
+            return self.steps_of_a_point > 1
+        return self.query.has_extremes
+
+    @property
+    def can_have_extremes(self) -> bool:
+        return bool(self.groups) or not set(EXTREMES).isdisjoint(self.figures)
 
     @cached_property
     def marks(self) -> list[RevisionMark]:

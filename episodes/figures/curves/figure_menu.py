@@ -45,6 +45,12 @@ BANDS: dict[Figure, str] = {
     "length": "Band of the steps: 10th to 90th percentile.",
 }
 """What the bands of a figure are; the others have none."""
+EXTREMES: dict[Figure, str] = {
+    "return": "Light band of the return: lowest and highest attempt.",
+    "length": "Light band of the steps: shortest and longest attempt.",
+}
+"""What the light bands of a figure are; the others have none."""
+EXTREMES_OF_RUNS = "Light bands: lowest and highest run of a group."
 BAND_OF_RUNS = "Lines and bands: mean and standard deviation over the runs of a group."
 BY_DEFINITION = ("return", "components", "deviation")
 """Figures whose unit is the return, so their axis names its definition."""

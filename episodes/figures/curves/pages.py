@@ -161,6 +161,7 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         "figures": [_choice(query, name) for name in FIGURES],
         "axes": AXIS_TITLES.items(),
         "band_titles": dict.fromkeys(chart["band"] for chart in charts),
+        "extreme_titles": dict.fromkeys(chart["extremes"] for chart in charts),
         "overlays": _BY,
         "switches": request.GET,
         "sizes": SIZES,

@@ -28,7 +28,7 @@ from episodes.figures.curves.figure_menu import AXIS_TITLES
 from episodes.rendering.line_colours import ON_WHITE
 
 MAX_THICK = 12
-COLUMNS = ("chart", "line", "curve", "x", "x_to", "y", "low", "high", "n")
+COLUMNS = ("chart", "line", "curve", "x", "x_to", "y", "low", "high", "min", "max", "n")
 DATA = "curves-data.csv"
 SCRIPT = "curves.py"
 DPI = 288
@@ -64,8 +64,9 @@ for axes, (chart, (title, scale, limits)) in zip(
 ):
     for line, (label, color, dashes, width, alpha, has_band) in enumerate(LINES[chart]):
         points = [row for row in rows if (row["chart"], row["line"]) == (chart, str(line))]
-        x, y, low, high = (
-            [float(row[name] or "nan") for row in points] for name in ("x", "y", "low", "high")
+        x, y, low, high, least, most = (
+            [float(row[name] or "nan") for row in points]
+            for name in ("x", "y", "low", "high", "min", "max")
         )
         if X == "Time (UTC)":
             x = [datetime.fromtimestamp(second, timezone.utc) for second in x]
@@ -73,6 +74,8 @@ for axes, (chart, (title, scale, limits)) in zip(
         [handles[label.replace("$", "\\\\$")]] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
         if has_band:
             axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+            colors = {"facecolor": (color, 0.07), "edgecolor": (color, 0.4)}
+            axes.fill_between(x, least, most, linewidth=0.4, **colors)
     axes.set(xlabel=X, ylabel=title, yscale=scale, ylim=limits)
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if max(abs(low), abs(high)) >= 1e6 and axis.get_scale() == "linear":
@@ -113,7 +116,13 @@ class _Layout(NamedTuple):
         width, height = query.size
         labels = {_label(line) for chart in charts for line in _visible_lines(chart, query)}
         rows, columns = (1, len(charts)) if width >= 6 else (len(charts), 1)
-        sentences = [chart["band"] for chart in charts if any(_bands(chart, query))]
+        sentences = [
+            chart[name]
+            for chart in charts
+            if any(_bands(chart, query))
+            for name in ("band", "extremes")
+            if chart[name]
+        ]
         sentences += [sentence for chart in charts for sentence in chart["notes"]]
         note = fill(" ".join(dict.fromkeys(sentences)), int(width * 19))
         height = height * rows + (note.count("\n") + 2) / 8
@@ -135,7 +144,8 @@ def figure_data(charts: Sequence[dict[str, Any]], query: CurveQuery) -> Iterator
     for chart in charts:
         for number, line in enumerate(_visible_lines(chart, query)):
             for point in line["points"]:
-                values = (point[name] for name in ("x", "xTo", "y", "low", "high", "n"))
+                names = ("x", "xTo", "y", "low", "high", "min", "max", "n")
+                values = (point.get(name) for name in names)
                 yield csv_line([chart["figure"], number, line["label"], *values])
 
 
@@ -180,7 +190,7 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns,",
         "# below NOTE.",
         "# CHARTS: title of the y axis, scale, limits. LINES: label, colour, dashes, width, opacity",
-        "# and whether the band is drawn, in the order of DATA.",
+        "# and whether its bands are drawn, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
     ]
     return "\n".join(head) + "\n" + _SCRIPT
@@ -242,10 +252,11 @@ def _visible_lines(chart: dict[str, Any], query: CurveQuery) -> list[dict[str, A
 
 
 def _bands(chart: dict[str, Any], query: CurveQuery) -> list[bool]:
-    """Return whether each visible line of a chart has its band."""
+    """Return whether each visible line of a chart has its bands."""
     lines = _visible_lines(chart, query)
     has_few = len(lines) <= chart["maxBands"]
-    return [bool(chart["band"]) and (has_few or _is_highlighted(line, query)) for line in lines]
+    has_any = bool(chart["band"] or chart["extremes"])
+    return [has_any and (has_few or _is_highlighted(line, query)) for line in lines]
 
 
 def _is_highlighted(line: dict[str, Any], query: CurveQuery) -> bool:

@@ -36,6 +36,8 @@ class GroupPoint(NamedTuple):
     """Mean of the values of the runs."""
     deviation: float | None
     """Their standard deviation; None of a single run."""
+    lowest: float
+    highest: float
     n: int
     """Number of runs that have a value there."""
 
@@ -97,6 +99,9 @@ def mean_curve(
         for cell, among in own.items():
             values[cell].append(fmean(among))
     return [
-        GroupPoint(*ends[cell], fmean(runs), stdev(runs) if len(runs) > 1 else None, n=len(runs))
+        GroupPoint(
+            *(*ends[cell], fmean(runs), stdev(runs) if len(runs) > 1 else None),
+            *(min(runs), max(runs), len(runs)),
+        )
         for cell, runs in sorted(values.items())
     ]

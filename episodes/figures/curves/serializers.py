@@ -25,6 +25,10 @@ class PointSerializer(FiguresSerializer):
         "or training step"
     )
     x_to = PlaceField(help_text="End of the point, like x")
+    lowest = s.FloatField(allow_null=True, help_text="Lowest return of an attempt")
+    highest = s.FloatField(allow_null=True, help_text="Highest return of an attempt")
+    shortest = s.FloatField(allow_null=True, help_text="Fewest steps of an attempt")
+    longest = s.FloatField(allow_null=True, help_text="Most steps of an attempt")
     first_end = s.IntegerField(help_text="`end_number` of its first episode")
     last_end = s.IntegerField(help_text="`end_number` of its last episode")
     ends = s.CharField(

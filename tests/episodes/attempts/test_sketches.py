@@ -47,6 +47,15 @@ def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
 
 
 @each("values", KINDS.values(), ids=KINDS)
+def test_the_lowest_and_the_highest_stay_exact_however_often_it_is_merged(
+    values: list[float],
+) -> None:
+    halves = (compressed(sketch_of(part)) for part in (values[:250], values[250:]))
+    small = compressed(merged(halves))
+    assert (small[0][0], small[-1][0]) == (min(values), max(values))
+
+
+@each("values", KINDS.values(), ids=KINDS)
 @each("share", [0.1, 0.5, 0.9])
 def test_a_quantile_is_off_by_a_group_at_most(values: list[float], share: float) -> None:
     found, ordered = quantile(compressed(sketch_of(values)), share), sorted(values)

@@ -115,6 +115,35 @@ def test_a_page_says_how_many_training_steps_a_point_averages(client: Client) ->
     assert "Each point averages" not in client.get(f"{page}&from=10&to=19").content.decode()
 
 
+def test_a_point_of_several_steps_has_a_light_band_to_its_extremes(client: Client) -> None:
+    for step in range(60):
+        end_episode(50.0 if step == 31 else step % 2, run=make_run(), run_step=step)
+    query = "run=grpo-3&x=step"
+    found = chart(client, query)
+    points = found["series"][0]["points"]
+    assert {(point["min"], point["max"]) for point in points} == {(0, 1), (0, 50)}
+    assert (
+        found["extremes"]
+        and "data-minmax checked" in client.get(CURVES + "?" + query).content.decode()
+    )
+    without = chart(client, f"{query}&minmax=no")
+    assert not without["extremes"] and "max" not in without["series"][0]["points"][0]
+    near = f"{query}&from=30&to=32"
+    assert not chart(client, near)["extremes"] and chart(client, f"{near}&minmax=yes")["extremes"]
+    assert not chart(client, f"{query}&y=success")["extremes"]
+    rows = csv.DictReader(io.StringIO(client.get(f"{CURVES}?{query}&format=csv").content.decode()))
+    assert max(float(row["highest"]) for row in rows) == 50.0
+    data = client.get(f"{CURVES}?{query}&format=data").content.decode()
+    assert max(float(row["max"]) for row in csv.DictReader(io.StringIO(data))) == 50.0
+
+
+def test_the_light_band_of_a_group_reaches_to_its_runs(client: Client) -> None:
+    found = chart(client, f"{sweep(3)}&x=step&group=lr&minmax=yes&band=no")
+    point = found["series"][1]["points"][0]
+    assert (point["min"], point["max"]) == pytest.approx((1.0, 1.2))
+    assert point["low"] is None and "run of a group" in found["extremes"]
+
+
 def test_runs_are_drawn_over_each_other(client: Client) -> None:
     for name in ("first", "second"):
         end_episode(run=make_run(name))
