@@ -225,7 +225,7 @@ def max_wrong_keys() -> int:
     return int(settings.ORSWEB_KEY_ATTEMPTS)
 
 
-def address_of(client: str, forwarded: str) -> str:
+def address_of(client: str, header: str) -> str:
     """Return the address of the sender of a request that came from `client` with this
     `X-Forwarded-For`.
 
@@ -233,7 +233,7 @@ def address_of(client: str, forwarded: str) -> str:
     trusted proxy's.
     """
     proxies = settings.FORWARDED_ALLOW_IPS
-    for address in (part.strip() for part in reversed(forwarded.split(","))):
+    for address in (part.strip() for part in reversed(header.split(","))):
         if not (address and _is_among(client, proxies)):
             break
         client = address
@@ -251,8 +251,8 @@ def network_of(address: str) -> str:
         network = IPv6Network((address.partition("%")[0], IPV6_NETWORK_BITS), strict=False)
     except ValueError:  # a proxy's name for a client
         return address
-    mapped = IPv6Address(address.partition("%")[0]).ipv4_mapped
-    return str(mapped or network)
+    ipv4 = IPv6Address(address.partition("%")[0]).ipv4_mapped
+    return str(ipv4 or network)
 
 
 def max_streams() -> tuple[int, int]:

@@ -67,8 +67,8 @@ class Forbidden(OrsError):
 
 
 class UnknownEnvironment(OrsError):
-    def __init__(self, name: str, hosted: Iterable[str]) -> None:
-        names = list(hosted)
+    def __init__(self, name: str, hosted_names: Iterable[str]) -> None:
+        names = list(hosted_names)
         hint = nearest(name, names).replace(" Did", "; did")
         super().__init__(
             f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts "
@@ -162,10 +162,10 @@ class OverQuota(OrsError):
 
 
 class OtherEnvironment(OrsError):
-    def __init__(self, asked: str, bound: str) -> None:
+    def __init__(self, name_in_path: str, name_of_session: str) -> None:
         super().__init__(
-            f"This session plays {bound!r}, but the path names {asked!r}; use "
-            f"/{bound}/ or a bare path"
+            f"This session plays {name_of_session!r}, but the path names {name_in_path!r}; use "
+            f"/{name_of_session}/ or a bare path"
         )
 
 
@@ -228,19 +228,19 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+def nearest(name: str, names: Iterable[str], most: int = 1) -> str:
     """Return " Did you mean 'math'?" with at most `most` known names that are much like `name`;
     empty without any."""
-    near = nearest_names(name, known, most)
+    near = nearest_names(name, names, most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+def nearest_names(name: str, names: Iterable[str], most: int = 1) -> list[str]:
     """Return at most `most` known names that are much like `name`, the nearest first."""
-    by_folded = {one.lower(): one for one in known}
+    by_folded = {one.lower(): one for one in names}
     # shortened, because the time of get_close_matches grows with the square of the length
-    folded = name[:MAX_QUOTED_CHARACTERS].lower()
-    return [by_folded[match] for match in difflib.get_close_matches(folded, by_folded, n=most)]
+    text = name[:MAX_QUOTED_CHARACTERS].lower()
+    return [by_folded[match] for match in difflib.get_close_matches(text, by_folded, n=most)]
 
 
 def describe(error: BaseException) -> str:
@@ -262,10 +262,12 @@ def author_traceback(error: BaseException | None) -> str:
         return ""
     if isinstance(error, EnvironmentFault):
         return error.trace.rstrip()
-    told = traceback.TracebackException.from_exception(error)
-    while told.stack and OF_A_LIBRARY.search(told.stack[0].filename):
-        del told.stack[0]
-    return "".join(told.format()).rstrip() if told.stack or isinstance(error, SyntaxError) else ""
+    report = traceback.TracebackException.from_exception(error)
+    while report.stack and OF_A_LIBRARY.search(report.stack[0].filename):
+        del report.stack[0]
+    return (
+        "".join(report.format()).rstrip() if report.stack or isinstance(error, SyntaxError) else ""
+    )
 
 
 def _place_in(trace: str) -> str:
@@ -276,5 +278,5 @@ def _place_in(trace: str) -> str:
 
 
 def _listing(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "nothing"
+    text = ", ".join(repr(name) for name in names[:20])
+    return f"{text} and {len(names) - 20} more" if len(names) > 20 else text or "nothing"

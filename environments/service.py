@@ -227,14 +227,14 @@ async def close_service(timeout_seconds: float) -> int:
     parts.faults.flush()
     if _storing:
         await asyncio.wait(_storing, timeout=max(0.1, until - time.monotonic()))
-    lost: int = await parts.record.stop(max(0.5, until - time.monotonic()))
-    if lost:
-        log.error("rows were not written", rows=lost)
+    lost_rows: int = await parts.record.stop(max(0.5, until - time.monotonic()))
+    if lost_rows:
+        log.error("rows were not written", rows=lost_rows)
     await parts.host.close()
     parts.catalogue.close()
     parts.secrets.close()
     parts.pool.close()
-    return lost
+    return lost_rows
 
 
 async def _open(
@@ -275,47 +275,47 @@ async def _open(
         )
     directory = conf.process_directory() if recovers else None
     sessions: Sequence[OpenEpisode | SessionRequest] = ()
-    left = read_left_behind(directory) if directory is not None else LeftBehind()
+    remains = read_left_behind(directory) if directory is not None else LeftBehind()
     leases = Leases(membership.id, membership.rest_seconds) if membership else None
-    taken = list[str]()
+    taken_sids = list[str]()
     if leases is not None:
         leases.start()
         # before CrashNotes replaces the notes, which others may read
         async for sids in record.running_sessions():
-            taken += await leases.take_left(sids)
+            taken_sids += await leases.take_left(sids)
     elif directory is not None:
-        sessions = await _left_sessions(record, registry, left, directory)
+        sessions = await _left_sessions(record, registry, remains, directory)
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
-    opened = SessionService(
+    service = SessionService(
         registry, catalogue, record, host, limits, CrashNotes(directory, sources_of(registry))
     )
     if settings.ORSWEB_SECRETS_KEYS:
-        opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
+        service.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
     secrets = OperatorSecrets(sandbox_secrets)
-    opened.give_secrets(secrets)
+    service.give_secrets(secrets)
     await asyncio.to_thread(warn_of_unusable, registry.names)
-    opened.open()
+    service.open()
     if conf.has_keys():
-        await _follow_keys(opened)
-    security_log.start(opened.recent_secrets.log_line)
+        await _follow_keys(service)
+    security_log.start(service.recent_secrets.log_line)
     quota_clock = QuotaClock()
     await quota_clock.start(None if messages is None else _shared_quotas(messages))
-    opened.take_over(sessions, _usage_of)
+    service.take_over(sessions, _usage_of)
     if membership is None and directory is not None:
-        opened.share_sessions(await OpeningNotes.of(directory, sessions))
+        service.share_sessions(await OpeningNotes.of(directory, sessions))
     ownership = None
     if membership is not None and leases is not None:
-        ownership = Ownership(membership, leases, opened, record, _usage_of)
-        await ownership.open(taken, left)
+        ownership = Ownership(membership, leases, service, record, _usage_of)
+        await ownership.open(taken_sids, remains)
     if messages is not None:
-        _close_runs_with(messages, opened)
+        _close_runs_with(messages, service)
         await asyncio.to_thread(messages.open)
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
     loop = asyncio.get_running_loop()
     return _Parts(
-        opened,
+        service,
         catalogue,
         record,
         pool,
@@ -331,26 +331,26 @@ async def _open(
 
 
 async def _left_sessions(
-    record: Any, registry: Registry, left: LeftBehind, directory: Path
+    record: Any, registry: Registry, remains: LeftBehind, directory: Path
 ) -> list[OpenEpisode | SessionRequest]:
     """End the episodes that an earlier server left open, but for those that go on; return these,
     and what opens the sessions again that had no environment yet.
     """
-    closed, going_on = await record.recover(
-        left, [hosted.name for hosted in registry if hosted.comes_back]
+    closed_count, going_on = await record.recover(
+        remains, [environment.name for environment in registry if environment.comes_back]
     )
     openings = read_openings(directory)
-    recorded = (
+    recorded_sids = (
         await record.recorded_sessions([opening.sid for opening in openings]) if openings else ()
     )
-    unbound = [opening for opening in openings if opening.sid not in recorded]
+    unbound = [opening for opening in openings if opening.sid not in recorded_sids]
     sessions = [*going_on, *unbound]
-    if closed or sessions:
+    if closed_count or sessions:
         log.warning(
             "an earlier server left sessions open",
-            closed=closed,
+            closed=closed_count,
             going_on=len(sessions),
-            death=left.death or None,
+            death=remains.death or None,
         )
     return sessions
 
@@ -378,8 +378,8 @@ def store_reports() -> None:
         _store_incidents(_parts.record, read_reports(conf.process_directory()))
 
 
-def _store_incidents(record: Any, left: LeftBehind) -> None:
-    task = asyncio.get_running_loop().create_task(record.note_incidents(left))
+def _store_incidents(record: Any, remains: LeftBehind) -> None:
+    task = asyncio.get_running_loop().create_task(record.note_incidents(remains))
     _storing.add(task)
     task.add_done_callback(_storing.discard)
 
@@ -417,11 +417,11 @@ def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
 
 def _shared_quotas(messages: ServerMessages) -> SharedQuotas:
     """Return what keys use on other servers. Called on the service's loop."""
-    shared = SharedQuotas(
+    quotas = SharedQuotas(
         messages.server, lambda: ring.usages, lambda texts: messages.send(QUOTAS, *texts)
     )
-    messages.listen(QUOTAS, shared.hear)
-    return shared
+    messages.listen(QUOTAS, quotas.hear)
+    return quotas
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:
@@ -431,8 +431,8 @@ def hidden_fields(environment: str) -> frozenset[str] | None:
     None: this process serves no such class, so it is unknown what has to be hidden.
     """
     service = service_or_none()
-    hosted = service.registry.find(environment) if service else None
-    return hosted.hidden_fields if hosted else None
+    hosted_environment = service.registry.find(environment) if service else None
+    return hosted_environment.hidden_fields if hosted_environment else None
 
 
 def task_line(environment: Environment, spec: str) -> str:
@@ -445,8 +445,8 @@ def hand_controls(environment: str) -> HandControls:
     """Return how people play `environment` by hand; no controls if this process serves no class of
     it that says so."""
     service = service_or_none()
-    hosted = service.registry.find(environment) if service else None
-    return getattr(hosted, "hand_controls", None) or HandControls()
+    hosted_environment = service.registry.find(environment) if service else None
+    return getattr(hosted_environment, "hand_controls", None) or HandControls()
 
 
 def try_out_spec(environment: str, spec: str, seconds: float = MAX_TRIAL_SECONDS) -> Trial:

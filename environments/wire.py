@@ -129,10 +129,10 @@ class Message(WireModel):
     def check_placement(self) -> Message:
         for block in self.blocks:
             if block.type not in _BLOCKS_OF_ROLE[self.role]:
-                allowed = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
+                kinds = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
                 raise ValueError(
                     f"a {block.type!r} block is not allowed in a {self.role!r} message; allowed "
-                    f"are: {allowed}"
+                    f"are: {kinds}"
                 )
         return self
 
@@ -342,8 +342,8 @@ def checked_json(model: M) -> tuple[M, str]:
     except (
         ValueError
     ):  # pydantic's; also for text with lone surrogates, and values without a JSON form
-        checked = revalidate(model)
-        return checked, model_json(checked)
+        valid_model = revalidate(model)
+        return valid_model, model_json(valid_model)
 
 
 def revalidate(model: M) -> M:
@@ -497,8 +497,8 @@ def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def repeated(name: str) -> RepeatedKey:
-    shown = shorten(ascii(name), MAX_PLACE_CHARACTERS)
-    return RepeatedKey(f"has the key {shown} twice in one object; keep one of them")
+    quotation = shorten(ascii(name), MAX_PLACE_CHARACTERS)
+    return RepeatedKey(f"has the key {quotation} twice in one object; keep one of them")
 
 
 def check_depth(value: Any, levels: int = MAX_DEPTH) -> None:

@@ -37,20 +37,20 @@ from episodes.models.privacy import visible_episodes, visible_runs
 
 def sees_episode(user: Any, pk: int) -> bool:
     """Return whether the episode exists for the person."""
-    shown = visible_episodes(viewer_of(user))
-    return not shown or Episode.objects.filter(shown, pk=pk).exists()
+    condition = visible_episodes(viewer_of(user))
+    return not condition or Episode.objects.filter(condition, pk=pk).exists()
 
 
 def sees_task(user: Any, pk: int) -> bool:
     """Return whether the task exists for the person."""
-    shown = visible_tasks(viewer_of(user))
-    return not shown or Task.objects.filter(shown, pk=pk).exists()
+    condition = visible_tasks(viewer_of(user))
+    return not condition or Task.objects.filter(condition, pk=pk).exists()
 
 
 def sees_run(user: Any, pk: int) -> bool:
     """Return whether the run exists for the person."""
-    shown = visible_runs(viewer_of(user))
-    return not shown or Run.objects.filter(shown, pk=pk).exists()
+    condition = visible_runs(viewer_of(user))
+    return not condition or Run.objects.filter(condition, pk=pk).exists()
 
 
 def blind_to(user: Any) -> QuerySet[Play, int]:
@@ -158,8 +158,10 @@ class TaskGuard:
         """Return what the reader may read of a task, as JSON; empty if that is nothing."""
         if self._reads_all:
             return spec
-        hidden = hidden_fields(environment)
-        return visible_spec(spec, hidden, is_sealed=hidden is not None and self.is_sealed(task))
+        hidden_names = hidden_fields(environment)
+        return visible_spec(
+            spec, hidden_names, is_sealed=hidden_names is not None and self.is_sealed(task)
+        )
 
     def is_sealed(self, task: int) -> bool:
         """Return whether the reader may not read the task because it is in a sealed split or was

@@ -40,17 +40,17 @@ class ListRecord:
         self._episodes += 1
         return self._episodes
 
-    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+    def record(self, *rows: Row, on_commit: Callable[[], None] | None = None) -> None:
         self.rows.extend(rows)
-        if committed is not None:
-            self._waiting.append(committed)
+        if on_commit is not None:
+            self._waiting.append(on_commit)
         if not self.holds:
             asyncio.get_running_loop().call_soon(self.commit)
 
     def commit(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for committed in waiting:
-            committed()
+        for on_commit in waiting:
+            on_commit()
 
     async def recall(
         self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()

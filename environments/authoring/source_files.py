@@ -164,12 +164,13 @@ class Modules:
             return Imports((), f"module {name}, which is compiled")
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         try:
-            statements = _import_statements(file)
+            statements = _statements(ast.parse(file.read_bytes()).body)
         except (SyntaxError, ValueError, OSError, RecursionError) as error:
             return Imports((), f"the imports of {name} ({type(error).__name__})")
         names: dict[str, None] = {}
         for statement in statements:
-            names |= dict.fromkeys(self._names_in(statement, package))
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                names |= dict.fromkeys(self._names_in(statement, package))
         return Imports(tuple(names), "")
 
     def _names_in(self, statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
@@ -199,11 +200,6 @@ def _module(file: object, places: object) -> Module:
     """Return a module by its attributes for file and path, which may be anything."""
     directories = tuple(map(str, places)) if isinstance(places, Iterable) else ()
     return Module(Path(file) if isinstance(file, str) else None, directories)
-
-
-def _import_statements(file: Path) -> list[ast.Import | ast.ImportFrom]:
-    statements = _statements(ast.parse(file.read_bytes()).body)
-    return [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -204,12 +204,12 @@ def _task(split: str, index: int, questions: set[str]) -> dict[str, Any]:
     while True:
         difficulty, problem = random.choice(PROBLEMS)
         question, value = problem(random)
-        exact, rounded = Fraction(value), round(Fraction(value), 2)
+        exact, cents = Fraction(value), round(Fraction(value), 2)
         # 77.998 would be shown as 78, and a whole number has to be answered exactly
-        is_misleading = rounded.denominator == 1 and exact != rounded
+        is_misleading = cents.denominator == 1 and exact != cents
         if _split_of(question) == split and question not in questions and not is_misleading:
             questions.add(question)
-            answer = int(rounded) if rounded.denominator == 1 else float(rounded)
+            answer = int(cents) if cents.denominator == 1 else float(cents)
             spec = {"question": question, "answer": answer, "topic": problem.__name__.strip("_")}
             return {**spec, "difficulty": difficulty, "seed": f"{split}/{index}"}
 

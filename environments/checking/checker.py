@@ -73,32 +73,38 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
         advice = "raise --timeout, or move slow work to setup()"
         wall_seconds = WALL_TIMES * limit.import_seconds
         with limited_import(limit.import_seconds, advice, wall_seconds), refusing_servers():
-            hosted = load_class(specification.strip())
-        name = hosted.cls.__name__
+            hosted_class = load_class(specification.strip())
+        name = hosted_class.cls.__name__
         report = CheckReport(specification, "environment")
-        report.ok("hosting", f"{name} can be served as {hosted.name!r}.")
+        report.ok("hosting", f"{name} can be served as {hosted_class.name!r}.")
         report.expect(
             "described",
-            bool(hosted.description),
+            bool(hosted_class.description),
             f"{name} has neither a docstring nor a card; people read them on the environment's "
             "page: describe what the agent does, which rewards it gets and which fields a task "
             "has.",
             "It has a docstring or a card.",
             "warning",
         )
-        if hosted.misspelled:
-            report.judge("attributes", hosted.misspelled, "", "warning")
+        if hosted_class.misspelled:
+            report.judge("attributes", hosted_class.misspelled, "", "warning")
 
         def make() -> CheckState:
-            environment = LocalEnvironment(hosted, limit, options.secrets)
-            absolute = hosted.origin if hosted.origin != hosted.identity else specification
+            environment = LocalEnvironment(hosted_class, limit, options.secrets)
+            absolute = (
+                hosted_class.origin
+                if hosted_class.origin != hosted_class.identity
+                else specification
+            )
             return CheckState(
                 environment, report, options, local=environment, specification=absolute
             )
 
-        if hosted.unavailable:
-            report.warn("available", f"It cannot be played on this machine: {hosted.unavailable}")
-        live = [] if hosted.unavailable else _LIVE
+        if hosted_class.unavailable:
+            report.warn(
+                "available", f"It cannot be played on this machine: {hosted_class.unavailable}"
+            )
+        live = [] if hosted_class.unavailable else _LIVE
         holds = _run(report, make, limit, options, [*_STATIC, *live, *_LAST])
         if holds is not None:
             problems = [

@@ -158,14 +158,16 @@ T = TypeVar("T")
 class LocalEnvironment:
     """The environment of `hosted_class`. It has to be created on the event loop that uses it."""
 
-    def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
-        self.name, self.hosted = hosted.name, hosted
+    def __init__(
+        self, hosted_class: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]
+    ) -> None:
+        self.name, self.hosted = hosted_class.name, hosted_class
         self.secrets = dict(secrets)
         self.pool = ThreadPool()
         self._limit = limit
-        self._source = ClassTasks(hosted, UserCode(self.pool).call)
+        self._source = ClassTasks(hosted_class, UserCode(self.pool).call)
         self._limits = Limits(close_wait_seconds=limit.seconds / 2)
-        self._host = CheckedHost(Registry([hosted]), self.pool, self._limits)
+        self._host = CheckedHost(Registry([hosted_class]), self.pool, self._limits)
         self.lost: set[str] = set()
         """A sentence for each value in outputs that JSON cannot represent."""
 

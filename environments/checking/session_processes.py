@@ -52,8 +52,8 @@ class _Launcher(LocalLauncher):
 class SessionProcesses:
     """A WorkerPool for one session, whose process has started when the session gets it."""
 
-    def __init__(self, hosted: HostedClass, limits: Limits, import_seconds: float) -> None:
-        self.hosted: WorkerClass = hosted
+    def __init__(self, hosted_class: HostedClass, limits: Limits, import_seconds: float) -> None:
+        self.hosted: WorkerClass = hosted_class
         self.limits = limits
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
         self._settings = WorkerSettings(import_seconds=import_seconds)

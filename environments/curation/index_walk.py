@@ -83,7 +83,11 @@ class Candidates:
         """Return the next `count` candidates after the key `after` (None: from the start), with at
         most `most` hits."""
         if count <= MAX_ONE_QUERY_SPAN:
-            return self._small_span(fits, after, count, most, backward=backward)
+            # read and tested in one query, because most walks end within their first span
+            rows = self._beyond(after, None, backward).annotate(fits=fits)
+            candidates = list(rows.values_list(self.key, self.task, "fits")[:count])
+            hits = [TaskCandidate(key, task) for key, task, is_hit in candidates if is_hit]
+            return Span(candidates[-1][0] if candidates else None, len(candidates), hits[:most])
         keys = self._beyond(after, None, backward).values(at=F(self.key))[:count]
         facts = keys.aggregate(
             end=(Max if self._is_rising(backward) else Min)("at"), count=Count("at")
@@ -107,16 +111,6 @@ class Candidates:
         rows = self._beyond(after, end, backward)
         rows = rows if fits is None else rows.filter(fits)
         return [TaskCandidate(*row) for row in rows.values_list(self.key, self.task)[:most]]
-
-    def _small_span(
-        self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool
-    ) -> Span:
-        """Return a span that is read and tested in one query, because most walks end within their
-        first span."""
-        rows = self._beyond(after, None, backward).annotate(fits=fits)
-        candidates = list(rows.values_list(self.key, self.task, "fits")[:count])
-        hits = [TaskCandidate(key, task) for key, task, is_hit in candidates if is_hit]
-        return Span(candidates[-1][0] if candidates else None, len(candidates), hits[:most])
 
     def nearest(self, task: int, *, rising: bool) -> int | None:
         """Return the id of the first task after `task`, for candidates whose key is the task's

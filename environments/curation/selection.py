@@ -184,10 +184,10 @@ class Selection(TaskFilter):
         *,
         backward: bool = False,
         seconds: float | None = None,
-        tested: int | None = None,
+        max_tested: int | None = None,
     ) -> SelectionBatch:
         """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or so
-        many were `tested`.
+        many were `max_tested`.
 
         A cursor that cannot be read counts as none.
         """
@@ -202,7 +202,7 @@ class Selection(TaskFilter):
                     return _batch(walk, cursor.key, "split", backward=backward)
         start = cursor.key if cursor.order == "newest" else None
         walk = routes.along_ids()
-        walk.find(limit, start, backward=backward, until=until, most=tested)
+        walk.find(limit, start, backward=backward, until=until, most=max_tested)
         return _batch(walk, start, "newest", backward=backward)
 
     def all_ids(self) -> array[int]:
@@ -229,14 +229,14 @@ class Selection(TaskFilter):
         return array("q", dict.fromkeys(rows.iterator(2000)))
 
     def count(
-        self, limit: int, seconds: float | None = None, *, tested: int | None = None
+        self, limit: int, seconds: float | None = None, *, max_tested: int | None = None
     ) -> Count:
         """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at
         most `seconds`.
 
-        `tested`: without a split, how many tasks are looked at before the rest is left uncounted.
+        `max_tested`: without a split, how many tasks are looked at before the rest is left uncounted.
         """
-        batch = self.batch(limit=limit + 1, seconds=seconds, tested=tested)
+        batch = self.batch(limit=limit + 1, seconds=seconds, max_tested=max_tested)
         is_over = len(batch.ids) > limit
         return Count(min(len(batch.ids), limit), batch.is_last and not is_over, is_over)
 

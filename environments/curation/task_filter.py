@@ -149,8 +149,8 @@ class TaskFilter(Filters):
     def text_of(self, name: str) -> str:
         if name != "state":
             return super().text_of(name)
-        default, unlimited = ("", "") if self.ids else (SERVED, ANY_STATE)
-        return "" if self.state == default else self.state or unlimited
+        default, any_state = ("", "") if self.ids else (SERVED, ANY_STATE)
+        return "" if self.state == default else self.state or any_state
 
     def check(self) -> None:
         """Refuse terms of the search that every task has, and tests of fields that no task has.

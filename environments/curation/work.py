@@ -49,7 +49,7 @@ class RecordedAction:
     def done(
         self,
         sentence: str,
-        changed: int,
+        count: int,
         *,
         split: int | None = None,
         task: int | None = None,
@@ -60,10 +60,10 @@ class RecordedAction:
         row = self.row
         row.title, row.changed, row.split_id = (
             title or sentence,
-            changed,
+            count,
             split if split is not None else row.split_id,
         )
-        return ActionOutcome(sentence, changed, row.token, split, task)
+        return ActionOutcome(sentence, count, row.token, split, task)
 
     def settings(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Keep the settings that the action changes."""

@@ -171,7 +171,8 @@ _FIND_BY_KEYS = (
 
 @cache
 def _insert(model: type[models.Model], columns: Columns, is_sqlite: bool) -> str:
-    rows = f"VALUES ({_marks(columns)})" if is_sqlite else _unnest(model, columns)
+    marks = ", ".join("?" * len(columns))
+    rows = f"VALUES ({marks})" if is_sqlite else _unnest(model, columns)
     return f'INSERT INTO "{model._meta.db_table}" AS t ({_names(columns)}) {rows} ON CONFLICT DO NOTHING'  # nosec B608 # only our own names
 
 
@@ -233,10 +234,6 @@ def _subtract(model: type[models.Model], key: Columns, counts: Columns, is_sqlit
 
 def _names(columns: Columns) -> str:
     return ", ".join(f'"{name}"' for name in columns)
-
-
-def _marks(columns: Columns) -> str:
-    return ", ".join("?" for _ in columns)
 
 
 def _unnest(model: type[models.Model], columns: Columns) -> str:

@@ -34,9 +34,9 @@ class BadFilter(OrsError, BadRequest):
     with the same sentence as JSON (`episodes/api/base.py`).
     """
 
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
-        self.field, self.value, self.allowed = field, str(value), allowed
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {rule}.")
+        self.field, self.value, self.allowed = field, str(value), rule
 
 
 def unknown_name(

@@ -314,9 +314,9 @@ class RemoteInstance:
         if not isinstance(error, str):
             raise self._invalid(tool, "it is a refusal without a text")
         if reason not in _REASONS:  # ors-sdk 0.1.0 sends none
-            unstated = "not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED
+            default = "not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED
             prefixes = (name for start, name in _PREFIXES.items() if error.startswith(start))
-            reason = next(prefixes, unstated)
+            reason = next(prefixes, default)
         tools = self._tools
         if tools is None and (description := self._environment.described) is not None:
             tools = frozenset(tool.name for tool in description.tools.tools)

@@ -222,17 +222,6 @@ async def _serve(connection: socket.socket, kind: type[WorkerProgram]) -> Worker
     return program
 
 
-def _run(connection: socket.socket, kind: type[WorkerProgram]) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        program = runner.run(_serve(connection, kind))
-        if program.gives_main_thread.is_set():
-            threading.Thread(
-                target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True
-            ).start()
-            while True:
-                program.main_thread.get()()
-
-
 def _serve_elsewhere(loop: asyncio.AbstractEventLoop, program: WorkerProgram) -> None:
     """Run the loop in this thread from now on, and end the process with it, whatever its main
     thread does."""
@@ -252,7 +241,14 @@ def main(kind: type[WorkerProgram] = WorkerProgram) -> None:
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # or it is lost when this is killed
     sys.setswitchinterval(SWITCH_SECONDS)
-    _run(socket.socket(fileno=int(sys.argv[1])), kind)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        program = runner.run(_serve(socket.socket(fileno=int(sys.argv[1])), kind))
+        if program.gives_main_thread.is_set():
+            threading.Thread(
+                target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True
+            ).start()
+            while True:
+                program.main_thread.get()()
 
 
 if __name__ == "__main__":

@@ -331,12 +331,12 @@ def _key_of(
 ) -> AgentKey:
     scopes = scopes_of(row.scopes)
     environments = frozenset(name.lower() for name in row.environments)
-    hidden = {name: pk for name, pk in private.items() if name not in environments}
+    hidden_ids = {name: pk for name, pk in private.items() if name not in environments}
     return AgentKey(
         label=row.name,
         scopes=scopes,
         environments=environments or None,
-        hidden={} if ADMIN in scopes else hidden,
+        hidden={} if ADMIN in scopes else hidden_ids,
         splits=frozenset(row.splits) if row.splits else None,
         run=row.run,
         expires=row.expires.timestamp() if row.expires else None,

@@ -54,12 +54,12 @@ class QuotaClock:
         self._task: asyncio.Task[None] | None = None
         self._shared: SharedQuotas | None = None
 
-    async def start(self, shared: SharedQuotas | None) -> None:
+    async def start(self, shared_quotas: SharedQuotas | None) -> None:
         """Read what was recorded today, and begin to count. Raises: django.db.Error.
 
-        `shared`: what keys use on other servers of the database.
+        `shared_quotas`: what keys use on other servers of the database.
         """
-        self._shared = shared
+        self._shared = shared_quotas
         EVERYBODY.usage = KeyUsage(quotas=conf.quotas())
         self._stored = await self._workers.run(_read)
         for usage in ring.usages:

@@ -155,7 +155,7 @@ class ToolCalls:
             log_failed_call(episode, step.index, call.tool, fault)
         result = outcome.result(errors)
         # to the thread of `episodes/recording/writer.py`, which commits them
-        self._record.record(*rows, committed=partial(self._answer, session, call, result, step))
+        self._record.record(*rows, on_commit=partial(self._answer, session, call, result, step))
 
     def _answer(
         self, session: Session, call: Call, result: CallResult, step: StepTaken | None = None

@@ -245,17 +245,17 @@ class Record(Protocol):
     def next_episode(self) -> int:
         """Return a new episode number, unique in this database."""
 
-    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        """Queue the rows in order; `committed` is called on the event loop once all of them are
+    def record(self, *rows: Row, on_commit: Callable[[], None] | None = None) -> None:
+        """Queue the rows in order; `on_commit` is called on the event loop once all of them are
         durable."""
 
     async def recall(
-        self, session_id: str, owner: str, task_id: str, hidden: Hidden = frozenset()
+        self, session_id: str, owner: str, task_id: str, hidden_environments: Hidden = frozenset()
     ) -> RecalledCall | None:
         """Return the owner's latest recorded call with these ids, or None; other owners may have
         used the same ids.
 
-        `hidden`: ids of the environments whose calls do not exist for the owner.
+        `hidden_environments`: ids of the environments whose calls do not exist for the owner.
         """
 
     async def past(self, episode: int) -> RecordedPast:

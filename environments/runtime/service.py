@@ -408,14 +408,14 @@ class SessionService:
         owner: str,
         path_environment: str | None,
         request: wire.ToolCall,
-        hidden: Hidden = frozenset(),
+        hidden_environments: Hidden = frozenset(),
         *,
         sent_id: str = "",
     ) -> Call:
         """Start a tool call, rejoin one by its task_id, or return a recorded one; never run it
         twice.
 
-        `hidden`: ids of environments whose recorded calls do not exist for the owner. `sent_id`:
+        `hidden_environments`: ids of environments whose recorded calls do not exist for the owner. `sent_id`:
         task_id of the call that this request starts, or started if it was sent before.
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has
@@ -426,7 +426,9 @@ class SessionService:
         try:
             session = self._table.find(sid, owner)
         except SessionNotFound:
-            if known_id and (recorded_call := await self._recall(sid, owner, known_id, hidden)):
+            if known_id and (
+                recorded_call := await self._recall(sid, owner, known_id, hidden_environments)
+            ):
                 return recorded_call
             raise
         session.check_path(path_environment)
@@ -470,9 +472,9 @@ class SessionService:
             session.calls.leave(call)
 
     async def _recall(
-        self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()
+        self, sid: str, owner: str, task_id: str, hidden_environments: Hidden = frozenset()
     ) -> Call | None:
-        record = await self._record.recall(sid, owner, task_id, hidden)
+        record = await self._record.recall(sid, owner, task_id, hidden_environments)
         if record is None:
             return None
         return recalled_call(task_id, record, self.limits.return_errors)

@@ -95,7 +95,7 @@ class SessionLife:
     def commit(self, *rows: Row) -> asyncio.Future[None]:
         """Record `rows`; the returned future is done once they are durable."""
         durable = asyncio.get_running_loop().create_future()
-        self._record.record(*rows, committed=partial(_resolve, durable))
+        self._record.record(*rows, on_commit=partial(_resolve, durable))
         return durable
 
     # --- opening ----------------------------------------------------------------------------------

@@ -229,13 +229,13 @@ class SessionReturn:
         if environment.replayable:
             session.calls.lost.clear()  # they are made again
 
-    def _unseal(self, sealed: bytes) -> dict[str, str]:
+    def _unseal(self, sealed_secrets: bytes) -> dict[str, str]:
         """Return the secrets that a session had. Raises: OtherPast."""
         if self.vault is None:
             raise OtherPast(
                 "it had secrets, which are kept encrypted, and ORSWEB_SECRETS_KEY_FILE is not set"
             )
-        contents = self.vault.unseal(sealed)
+        contents = self.vault.unseal(sealed_secrets)
         if contents is None:
             raise OtherPast("it had secrets, which no key in ORSWEB_SECRETS_KEY_FILE decrypts")
         return contents[0]

@@ -131,14 +131,16 @@ _FORMATS = {
 }
 
 
-def text_for(schema: Mapping[str, Any], random: Random, seen: Seen) -> str:
+def text_for(schema: Mapping[str, Any], random: Random, observations: Seen) -> str:
     """Return a text that the schema probably allows. Raises: re.error; ValueError for an
     unsupported pattern."""
     if "pattern" in schema:
         return matching(schema["pattern"], random)
     if (example := _FORMATS.get(schema.get("format", ""))) is not None:
         return example
-    text = random.choice(seen.words if seen.words and random.random() < SEEN_SHARE else _WORDS)
+    text = random.choice(
+        observations.words if observations.words and random.random() < SEEN_SHARE else _WORDS
+    )
     low, high = int(schema.get("minLength", 0)), schema.get("maxLength")
     while len(text) < low:
         text += f" {random.choice(_WORDS)}"

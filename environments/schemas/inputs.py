@@ -43,11 +43,11 @@ class Inputs:
     it may grow."""
 
     def __init__(
-        self, schema: Mapping[str, Any] | None, random: Random, seen: Seen | None = None
+        self, schema: Mapping[str, Any] | None, random: Random, observations: Seen | None = None
     ) -> None:
         """Raises: Unproducible when `schema` is not a JSON Schema."""
         self._schema: dict[str, Any] = dict(schema or {"type": "object", "properties": {}})
-        self._random, self._seen = random, seen or Seen()
+        self._random, self._seen = random, observations or Seen()
         try:
             cls = jsonschema.validators.validator_for(
                 self._schema, default=jsonschema.Draft202012Validator
@@ -245,7 +245,7 @@ Choice = tuple[str, dict[str, Any]]
 
 
 def choices(
-    listing: dict[str, Any], steps: int, random: Random, seen: Seen, endings: Set[str]
+    listing: dict[str, Any], steps: int, random: Random, observations: Seen, endings: Set[str]
 ) -> Iterator[Choice]:
     """Yield tool and input of each call of an episode.
 
@@ -255,7 +255,7 @@ def choices(
     makers = {}
     for tool in listing["tools"]:
         with suppress(Unproducible):  # reported by the check of schemas
-            inputs = Inputs(tool["input_schema"], random, seen)
+            inputs = Inputs(tool["input_schema"], random, observations)
             inputs.valid()
             makers[tool["name"]] = inputs
     for name in _names(sorted(makers), steps, random, endings):

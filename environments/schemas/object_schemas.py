@@ -63,8 +63,19 @@ def object_schema(schema: Any) -> Schema:
 def schema_problems(schema: Any) -> list[str]:
     """Return what `object_schema` cannot say, such as "it refers to '#/x', which it does not
     contain", and its parts that no value fits."""
-    merged, problems = _merged(schema)
-    return [*problems, *_contradictions(merged)]
+    whole_schema, problems = _merged(schema)
+    references = References(whole_schema)
+    empty = [
+        part["allOf"]
+        for part in parts_of(whole_schema)
+        if part is not whole_schema
+        and _list(part.get("allOf"))
+        and _is_empty([*_all_parts(part, references)])
+    ]
+    return [
+        *problems,
+        *[f"no value fits all of {shorten(json.dumps(each), SHOWN_CHARACTERS)}" for each in empty],
+    ]
 
 
 def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
@@ -83,19 +94,6 @@ def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
         elif reasons:
             sentences.append(f"{label} cannot be sent to models as it is: {reasons}.")
     return sentences
-
-
-def _contradictions(schema: Schema) -> list[str]:
-    """Return a sentence for each part below the root whose `allOf` no value fits."""
-    references = References(schema)
-    empty = [
-        part["allOf"]
-        for part in parts_of(schema)
-        if part is not schema
-        and _list(part.get("allOf"))
-        and _is_empty([*_all_parts(part, references)])
-    ]
-    return [f"no value fits all of {shorten(json.dumps(each), SHOWN_CHARACTERS)}" for each in empty]
 
 
 def _all_parts(part: Any, references: References) -> Iterator[Mapping[str, Any]]:
@@ -123,9 +121,10 @@ def _is_empty(parts: Sequence[Mapping[str, Any]]) -> bool:
             return True
     if not types or set.intersection(*types) != {"object"}:
         return False
-    required = {name for part in parts for name in names_in(part.get("required"))}
+    required_names = {name for part in parts for name in names_in(part.get("required"))}
     return any(
-        _is_closed(part) and required - _mapping(part.get("properties")).keys() for part in parts
+        _is_closed(part) and required_names - _mapping(part.get("properties")).keys()
+        for part in parts
     )
 
 
@@ -208,7 +207,7 @@ class _Merge:
             return dict(parts[0])
         result = {keyword: value for part in parts for keyword, value in part.items()}
         forms = self._forms(parts)
-        required = list(
+        required_names = list(
             dict.fromkeys(name for part in parts for name in names_in(part.get("required")))
         )
         closed_parts = [part for part in parts if _is_closed(part)]
@@ -217,21 +216,21 @@ class _Merge:
             names = set[str].intersection(
                 *(set(_mapping(part.get("properties"))) for part in closed_parts)
             )
-            for name in [*required, *forms]:
+            for name in [*required_names, *forms]:
                 if name not in names:
-                    verb = "requires" if name in required else "has"
+                    verb = "requires" if name in required_names else "has"
                     self.problems.append(
                         f"a part of its root {verb} {name!r}, which another part does not allow"
                     )
                     break
             forms = {name: form for name, form in forms.items() if name in names}
-            required = [name for name in required if name in names]
+            required_names = [name for name in required_names if name in names]
         if "properties" in result:
             result["properties"] = {
                 name: each[0] if len(each) == 1 else {"allOf": each} for name, each in forms.items()
             }
         if "required" in result:
-            result["required"] = required
+            result["required"] = required_names
         return result
 
     def _any_of(self, branches: Sequence[Schema]) -> Schema | None:
@@ -241,8 +240,8 @@ class _Merge:
         forms = self._forms(branches)
         result: Schema = {"properties": {name: self._choice(each) for name, each in forms.items()}}
         always = set[str].intersection(*(set(names_in(each.get("required"))) for each in branches))
-        if required := [name for name in forms if name in always]:
-            result["required"] = required
+        if required_names := [name for name in forms if name in always]:
+            result["required"] = required_names
         if all(map(_is_closed, branches)):
             result["additionalProperties"] = False
         return result

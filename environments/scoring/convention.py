@@ -257,8 +257,8 @@ def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
                 zero[base] = zero.get(base, 0) + count
             else:
                 out[base] = out.get(base, 0) + count
-    named = {*treatments, NUMBERLESS}
-    own += sum([count for kind, count in kinds.items() if kind not in named])
+    known_kinds = {*treatments, NUMBERLESS}
+    own += sum([count for kind, count in kinds.items() if kind not in known_kinds])
     rollouts = own + sum(zero.values()) + sum(out.values())
     return Coverage(rollouts, own, zero, out, others, numberless)
 

@@ -45,7 +45,11 @@ def write(name: str, directory: Path) -> list[Path]:
         raise Unhostable(
             f"{existing} exists and is not overwritten; choose another name or another --directory."
         )
-    _check_module(name)
+    if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
+        raise Unhostable(
+            f"A Python module named {name!r} exists already and would be imported; "
+            "choose another name."
+        )
     for path, template in paths.items():
         text = Template(template.read_text(encoding="utf-8")).substitute(
             name=name, title=class_name(name)
@@ -66,13 +70,4 @@ def _check_name(name: str) -> None:
         raise Unhostable(
             f"{name!r} is reserved: a page or a path of the protocol has that "
             "address; choose another."
-        )
-
-
-def _check_module(name: str) -> None:
-    """Raise Unhostable if Python would import another module of this name instead."""
-    if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
-        raise Unhostable(
-            f"A Python module named {name!r} exists already and would be imported; "
-            "choose another name."
         )

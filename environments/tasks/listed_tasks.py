@@ -107,7 +107,14 @@ class ListedTasks:
         self._note_refusal(environment, *availability)
         order = self._orders.get(split_id)
         if order is None or order.version < version:
-            order = self._rebuild(split_id, version)
+            # One reader at a time, or all of them would read the same million entries. `version`
+            # was read before the entries, so an order can be newer than its version; it is then
+            # rebuilt once more, never served too long.
+            with self._rebuilding:
+                order = self._orders.get(split_id)
+                if order is None or order.version < version:
+                    order = ServedOrder(version, task_ids(split_id, version))
+                    self._orders[split_id] = order
         self._fresh[environment, split] = (time.monotonic() + FRESH_SECONDS, order.ids)
         return order.ids
 
@@ -187,16 +194,6 @@ class ListedTasks:
         for pk, text in texts.items():
             self._texts_by_id.put(pk, text)
         return texts[task]
-
-    def _rebuild(self, split_id: int, version: int) -> ServedOrder:
-        # One reader at a time, or all of them would read the same million entries. `version` was
-        # read before the entries, so an order can be newer than its version; it is then rebuilt
-        # once more, never served too long.
-        with self._rebuilding:
-            order = self._orders.get(split_id)
-            if order is None or order.version < version:
-                order = self._orders[split_id] = ServedOrder(version, task_ids(split_id, version))
-        return order
 
 
 class TextCache:

@@ -52,8 +52,8 @@ class TaskFacts:
     @property
     def name(self) -> str:
         """The first place that agents are served, `train #12`; empty if there is none."""
-        served = (place for place in self.places if place.index is not None)
-        return next((f"{place.split.name} #{place.index}" for place in served), "")
+        served_places = (place for place in self.places if place.index is not None)
+        return next((f"{place.split.name} #{place.index}" for place in served_places), "")
 
     @property
     def open_places(self) -> list[PlaceOfTask]:
@@ -73,8 +73,16 @@ def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts
     Takes five queries, each along an index, and a few more for each split that has gaps; three
     fewer with `statistics`.
     """
+    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task)
+    entries = entries.annotate(last=last_served()).select_related("split__environment")
+    entries = entries.order_by("split__position", "split__name", "position")[:MAX_PLACES]
+    places = []
+    for split, group in groupby(entries, key=lambda entry: entry.split):
+        rows = list(group)
+        indexes = served_indexes(split, [row.position for row in rows], rows[0].last)
+        places += [PlaceOfTask(split, indexes.get(row.position), row.is_hidden) for row in rows]
     return TaskFacts(
-        places=_places(task),
+        places=places,
         tags=list(task.tags.values_list("name", flat=True)),
         statistics=statistics or statistics_of(task, conf.thresholds()),
     )
@@ -90,18 +98,6 @@ def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
     for row in rows:
         results[row.task_id] = result_of(row, thresholds, Convention.from_code(row.code))
     return results
-
-
-def _places(task: Task) -> list[PlaceOfTask]:
-    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task)
-    entries = entries.annotate(last=last_served()).select_related("split__environment")
-    entries = entries.order_by("split__position", "split__name", "position")[:MAX_PLACES]
-    places = []
-    for split, group in groupby(entries, key=lambda entry: entry.split):
-        rows = list(group)
-        indexes = served_indexes(split, [row.position for row in rows], rows[0].last)
-        places += [PlaceOfTask(split, indexes.get(row.position), row.is_hidden) for row in rows]
-    return places
 
 
 def tags_of(tasks: Iterable[int]) -> dict[int, list[str]]:

@@ -10,7 +10,7 @@ from rest_framework import serializers as s
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.keys.agent_key import SCOPES, AgentKey
+from environments.keys.agent_key import SCOPES
 from environments.keys.quota_lines import quota_lines
 from environments.models import ApiKey
 from environments.quotas import DESCRIPTIONS
@@ -57,17 +57,15 @@ class OwnKeyView(ApiView):
     def get(self, request: Request) -> Response:
         if self.reader.person is not None:
             raise Http404("This request has no API key; send one in X-API-Key.")
-        return Response(KeySerializer(_content(self.reader.key)).data)
-
-
-def _content(key: AgentKey) -> dict[str, Any]:
-    row = ApiKey.objects.filter(pk=key.row).first() if key.row else None
-    return {
-        "name": key.label,
-        "scopes": [scope for scope in SCOPES if key.may(scope)],
-        "environments": None if key.environments is None else sorted(key.environments),
-        "splits": None if key.splits is None else sorted(key.splits),
-        "run": key.run,
-        "expires": datetime.fromtimestamp(key.expires, UTC) if key.expires else None,
-        "quotas": quota_lines(row.quotas if row else {}, key.usage),
-    }
+        key = self.reader.key
+        row = ApiKey.objects.filter(pk=key.row).first() if key.row else None
+        values = {
+            "name": key.label,
+            "scopes": [scope for scope in SCOPES if key.may(scope)],
+            "environments": None if key.environments is None else sorted(key.environments),
+            "splits": None if key.splits is None else sorted(key.splits),
+            "run": key.run,
+            "expires": datetime.fromtimestamp(key.expires, UTC) if key.expires else None,
+            "quotas": quota_lines(row.quotas if row else {}, key.usage),
+        }
+        return Response(KeySerializer(values).data)

@@ -167,7 +167,9 @@ class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
         connection = connections[self.db]
         sql, values = self.query.where.as_sql(self.query.get_compiler(using=self.db), connection)
         table = connection.ops.quote_name(self.model._meta.db_table)
-        return sql.replace(f"{table}.", f"{alias}.") % tuple(_quoted(value) for value in values)
+        return sql.replace(f"{table}.", f"{alias}.") % tuple(
+            "'" + str(value).replace("'", "''") + "'" for value in values
+        )
 
 
 def return_of(return_: str | None) -> Combinable:
@@ -223,7 +225,3 @@ def is_attempt(kind: str, *, is_probe: bool = False) -> bool:
     """Return whether an ending of this kind, or of this cause if `is_probe` is given, is an
     attempt."""
     return not is_probe and kind not in EXCLUDED_KINDS
-
-
-def _quoted(value: Any) -> str:
-    return "'" + str(value).replace("'", "''") + "'"

@@ -96,8 +96,8 @@ class EpisodeListQuery:
 
     def __post_init__(self) -> None:
         if (self.sort or "-time").removeprefix("-") not in SORTS:
-            allowed = ", ".join(f"{name}, -{name}" for name in SORTS)
-            raise BadFilter("sort", self.sort, f"allowed are {allowed} (with - the largest first)")
+            choices = ", ".join(f"{name}, -{name}" for name in SORTS)
+            raise BadFilter("sort", self.sort, f"allowed are {choices} (with - the largest first)")
 
     @classmethod
     def parse(
@@ -177,8 +177,13 @@ class EpisodeListQuery:
             last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
             is_least = last > LOOKED_AT_FOR_COUNT
             rows = rows.filter(pk__gt=last - LOOKED_AT_FOR_COUNT) if is_least else rows
-        sealed, environment = self.filter.viewer.sealed_splits.values(), result.names.environment
-        is_plain = not sealed or (environment is not None and environment.pk not in sealed)
+        sealed_environments, environment = (
+            self.filter.viewer.sealed_splits.values(),
+            result.names.environment,
+        )
+        is_plain = not sealed_environments or (
+            environment is not None and environment.pk not in sealed_environments
+        )
         most = MAX_COUNTED if is_plain else MAX_COUNTED_UNSEALED
         count = rows[: most + 1].count()
         if count > most:

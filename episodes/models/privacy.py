@@ -79,8 +79,8 @@ def outside_open_studies(viewer: Viewer, path: str = "") -> Q:
     """Return the same condition for figures, which count the episodes of sealed splits."""
     if not (studies := open_studies(viewer)):
         return Q()
-    played = apps.get_model("episodes.Play").objects.filter(guest__invite__study__in=studies)
-    return ~Q(**{f"{path}pk__in": played.values("pk")})
+    plays = apps.get_model("episodes.Play").objects.filter(guest__invite__study__in=studies)
+    return ~Q(**{f"{path}pk__in": plays.values("pk")})
 
 
 def outside_seals(viewer: Viewer, path: str = "") -> Q:
@@ -91,16 +91,18 @@ def outside_seals(viewer: Viewer, path: str = "") -> Q:
 
 def visible_studies(viewer: Viewer) -> Q:
     """Return the condition on studies."""
-    found = visible_splits(viewer, "member__split__")
-    return found & (~Q(pk__in=studies) if (studies := open_studies(viewer)) else Q())
+    condition = visible_splits(viewer, "member__split__")
+    return condition & (~Q(pk__in=studies) if (studies := open_studies(viewer)) else Q())
 
 
 def visible_rollouts(viewer: Viewer) -> Q:
     """Return the condition on rollouts. People from whom something is hidden see no nameless
     ones."""
     condition = own_records(viewer)
-    if hidden := viewer.hidden_environments:
-        condition &= ~(Q(episode__environment__in=hidden) | Q(hosted_environment__in=hidden))
+    if environments := viewer.hidden_environments:
+        condition &= ~(
+            Q(episode__environment__in=environments) | Q(hosted_environment__in=environments)
+        )
     if viewer.key_label is None and viewer.hides_anything:
         condition &= ~NAMELESS
     return condition & _outside_sealed_rollouts(viewer)
@@ -116,13 +118,13 @@ def visible_runs(viewer: Viewer) -> Q:
         condition &= (
             Q(key_label=key_label) | Exists(episodes.filter(**own)) | Exists(rollouts.filter(**own))
         )
-    if hidden := viewer.hidden_environments:
+    if environments := viewer.hidden_environments:
         of_runs = own_records(viewer) & Q(run__isnull=False)
         # one query would read all rollouts, because no index serves an "or" of two tables
         for rows in (
-            episodes.filter(of_runs, environment__in=hidden),
-            rollouts.filter(of_runs, hosted_environment__in=hidden),
-            rollouts.filter(of_runs, episode__environment__in=hidden),
+            episodes.filter(of_runs, environment__in=environments),
+            rollouts.filter(of_runs, hosted_environment__in=environments),
+            rollouts.filter(of_runs, episode__environment__in=environments),
         ):
             condition &= ~Q(pk__in=rows.order_by().values("run"))
     return condition
@@ -132,14 +134,16 @@ def visible_suites(viewer: Viewer) -> Q:
     """Return the condition on suites. One is hidden as a whole if any version of it has a hidden
     environment, or if it was published for a study that is hidden.
     """
-    found = Q()
-    if hidden := viewer.hidden_environments:
-        members = apps.get_model("episodes.SuiteMember").objects.filter(environment__in=hidden)
-        found &= ~Q(pk__in=members.values("version__suite"))
+    condition = Q()
+    if environments := viewer.hidden_environments:
+        members = apps.get_model("episodes.SuiteMember").objects.filter(
+            environment__in=environments
+        )
+        condition &= ~Q(pk__in=members.values("version__suite"))
     if studies := open_studies(viewer):
         own = apps.get_model("episodes.Study").objects.filter(pk__in=studies, suite__isnull=False)
-        found &= ~Q(pk__in=own.values("suite"))
-    return found
+        condition &= ~Q(pk__in=own.values("suite"))
+    return condition
 
 
 def _outside_sealed_rollouts(viewer: Viewer) -> Q:
@@ -149,12 +153,16 @@ def _outside_sealed_rollouts(viewer: Viewer) -> Q:
     One without an episode may be of any split of its environment, unless it names another one
     exactly.
     """
-    if not (sealed := viewer.sealed_splits):
+    if not (sealed_splits := viewer.sealed_splits):
         return Q()
-    named = Split.objects.filter(environment=OuterRef("hosted_environment"), name=OuterRef("split"))
-    is_sealed, is_open = (
-        Exists(named.filter(pk__in=list(sealed))),
-        Exists(named.exclude(pk__in=list(sealed))),
+    splits = Split.objects.filter(
+        environment=OuterRef("hosted_environment"), name=OuterRef("split")
     )
-    of_any = Q(~is_open, episode__isnull=True, hosted_environment__in=sorted(set(sealed.values())))
+    is_sealed, is_open = (
+        Exists(splits.filter(pk__in=list(sealed_splits))),
+        Exists(splits.exclude(pk__in=list(sealed_splits))),
+    )
+    of_any = Q(
+        ~is_open, episode__isnull=True, hosted_environment__in=sorted(set(sealed_splits.values()))
+    )
     return outside_seals(viewer, "episode__") & ~Q(is_sealed) & ~of_any

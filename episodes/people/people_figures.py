@@ -93,12 +93,12 @@ def people_of(viewer: Viewer) -> People:
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     endings = defaultdict[Environment, list[EndedReturn]](list)
     running, seconds = 0, 0.0
-    for environment, status, kind, duration, created, *values in rows:
+    for environment, status, kind, duration, start, *values in rows:
         if status == "ended":
             value = values[RETURNS.index(environment.default_return)]
             endings[environment].append((kind, value))
         running += status == "running"
-        seconds += max(0.0, now - created if status == "running" else duration or 0.0)
+        seconds += max(0.0, now - start if status == "running" else duration or 0.0)
     figures = [
         PersonPlayed(environment=environment, **figures_from(some, definition_of(environment)))
         for environment, some in endings.items()

@@ -94,7 +94,11 @@ def _for_openai(value: Any) -> Any:
     if union:
         branches = value[union]
         if union == "anyOf":
-            branches = [branch for branch in branches if not _is_null(branch)] or branches
+            branches = [
+                branch
+                for branch in branches
+                if not (isinstance(branch, dict) and branch.get("type") == "null")
+            ] or branches
         branch = branches[0]
         others = {key: inner for key, inner in value.items() if key != union}
         return _for_openai({**others, **branch} if isinstance(branch, dict) else branch)
@@ -102,10 +106,6 @@ def _for_openai(value: Any) -> Any:
     kind = schema.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
     return schema | {"items": {}} if is_array and "items" not in schema else schema
-
-
-def _is_null(branch: Any) -> bool:
-    return isinstance(branch, dict) and branch.get("type") == "null"
 
 
 # --- prompt ---------------------------------------------------------------------------------------

@@ -139,12 +139,14 @@ def step_values(
 class RecordBatch:
     """The rows of one transaction, collected by kind and written together."""
 
-    def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
-        self._known, self._writer, self._time = known, writer, writer.time
+    def __init__(
+        self, known_rows: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter
+    ) -> None:
+        self._known, self._writer, self._time = known_rows, writer, writer.time
         self._known_rollouts = known_rollouts
         # it refers to this object, and cycles cost the collector's time
         self._uploads: UploadBatch | None = None
-        self._blobs = BlobRows(known.blobs)
+        self._blobs = BlobRows(known_rows.blobs)
         self._episodes: list[Values] = []
         # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._notes: dict[int, Values] = {}

@@ -34,9 +34,9 @@ _thread = threading.local()
 class BlobRows:
     """Collects the rows of new blobs."""
 
-    def __init__(self, known: Container[str] = ()) -> None:
-        """`known`: keys of blobs that the database has."""
-        self._known = known
+    def __init__(self, known_keys: Container[str] = ()) -> None:
+        """`known_keys`: keys of blobs that the database has."""
+        self._known = known_keys
         self.by_key: dict[str, Values] = {}
         """The values of BLOB_COLUMNS."""
 
@@ -70,8 +70,8 @@ def stored(content: bytes) -> tuple[bool, bytes]:
         return False, content
     if not hasattr(_thread, "compressor"):
         _thread.compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
-    packed: bytes = _thread.compressor.compress(content)
-    return (True, packed) if len(packed) < len(content) else (False, content)
+    data: bytes = _thread.compressor.compress(content)
+    return (True, data) if len(data) < len(content) else (False, content)
 
 
 def is_key(key: str, content: bytes, data: bytes) -> bool:

@@ -167,8 +167,8 @@ class News:
         return news
 
     def _of_all(self, channel: str) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        started, ended = self._ids["started"], self._ids["ended"]
-        counts = {"started": len(started), "steps": sum(self._steps.values()), "ended": len(ended)}
+        starts, ends = self._ids["started"], self._ids["ended"]
+        counts = {"started": len(starts), "steps": sum(self._steps.values()), "ended": len(ends)}
         for kind, ids in self._ids.items():
             if ids and kind != "noted":
                 yield (

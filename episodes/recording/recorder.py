@@ -197,32 +197,36 @@ class Recorder:
         """
         return next(self._numbers)
 
-    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+    def record(self, *rows: Row, on_commit: Callable[[], None] | None = None) -> None:
         """Queue rows, which `RecordWriter.run` commits together.
 
-        `committed` is called afterwards on the loop, also when the rows had to be rejected.
+        `on_commit` is called afterwards on the loop, also when the rows had to be rejected.
         """
-        self._queue.put(QueuedRows(rows, committed, time.monotonic()))
+        self._queue.put(QueuedRows(rows, on_commit, time.monotonic()))
 
-    def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
-        """Queue what a client uploaded. `committed` is called on the loop once it is durable or was
+    def upload(self, upload: UploadChunk, on_commit: Callable[[], None]) -> None:
+        """Queue what a client uploaded. `on_commit` is called on the loop once it is durable or was
         rejected."""
-        self._queue.put(QueuedRows((upload,), committed, time.monotonic()))
+        self._queue.put(QueuedRows((upload,), on_commit, time.monotonic()))
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Return `function(*args)`, which reads what is recorded, called on a thread of its own."""
         return await self._report_reader.run(function, *args)
 
     async def recall(
-        self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
+        self,
+        session_id: str,
+        owner: str,
+        task_id: str,
+        hidden_environments: frozenset[int] = frozenset(),
     ) -> RecalledCall | None:
         """Return the call `task_id` of the owner's session, of its newest episode that has one;
         else None.
 
-        Waits while the database is away. `hidden`: ids of the environments that do not exist for
+        Waits while the database is away. `hidden_environments`: ids of the environments that do not exist for
         the owner.
         """
-        return await self._ask(_recall, session_id, owner, task_id, hidden)
+        return await self._ask(_recall, session_id, owner, task_id, hidden_environments)
 
     async def past(self, episode: int) -> RecordedPast:
         """Return what is recorded of a running episode. Waits while the database is away."""
@@ -255,7 +259,7 @@ class Recorder:
         """Tell the follower, the waiting calls and open pages that the batch is durable. Called on
         the writer's thread; the loop is woken once for all calls."""
         self._duties.wake()
-        if callbacks := [call.committed for call in calls if call.committed]:
+        if callbacks := [call.on_commit for call in calls if call.on_commit]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
         self._live.tell(call.rows for call in calls)
@@ -286,10 +290,10 @@ def _interruption(session_id: str, owner: str) -> str:
 
 
 def _recall(
-    session_id: str, owner: str, task_id: str, hidden: frozenset[int]
+    session_id: str, owner: str, task_id: str, hidden_environments: frozenset[int]
 ) -> RecalledCall | None:
     steps = Step.objects.filter(
-        visible_environments(Viewer(hidden), "episode__environment"),
+        visible_environments(Viewer(hidden_environments), "episode__environment"),
         episode__session_id=storable_id(session_id, SESSION_ID_LENGTH),
         episode__key_label=storable(owner, KEY_LABEL_LENGTH),
         task_id=storable_id(task_id, TASK_ID_LENGTH),

@@ -71,20 +71,20 @@ def open_episodes(
     rows = [
         row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in suspects
     ]
-    sealed = dict(
+    secrets = dict(
         SessionSecrets.objects.filter(pk__in=running.filter(survival="sealed")).values_list(
             "pk", "sealed"
         )
     )
     by_session = {
-        row[2]: _open_episode(leftovers, bytes(sealed.get(row[0], b"")), *row) for row in rows
+        row[2]: _open_episode(leftovers, bytes(secrets.get(row[0], b"")), *row) for row in rows
     }
     return list(by_session.values())
 
 
 def _open_episode(
     leftovers: LeftBehind,
-    sealed: bytes,
+    secrets: bytes,
     number: int,
     environment: str,
     session_id: str,
@@ -93,7 +93,7 @@ def _open_episode(
     run: str | None,
     model: str,
     prompt: str | None,
-    created: datetime,
+    moment: datetime,
     ready: datetime | None,
 ) -> OpenEpisode:
     unsent = leftovers.unsent.get(number, {})
@@ -110,14 +110,14 @@ def _open_episode(
         run or "",
         is_named=bool(run or model),
         has_prompt=prompt is not None,
-        created=created.timestamp(),
+        created=moment.timestamp(),
         ready=None if ready is None else ready.timestamp(),
         unsent=frozenset(unsent),
         running=(
             *(call for call in leftovers.running if call.episode == number),
             *(call for index, call in unsent.items() if index not in indexes),
         ),
-        sealed=sealed,
+        sealed=secrets,
     )
 
 

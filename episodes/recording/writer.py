@@ -46,7 +46,7 @@ class QueuedRows(NamedTuple):
     """Rows that the recorder got together, and that stay together."""
 
     rows: Sequence[Row | UploadChunk]
-    committed: Callable[[], None] | None
+    on_commit: Callable[[], None] | None
     """Called once they are durable, or rejected."""
     since: float
     """When it got them, as `time.monotonic` says."""
@@ -117,10 +117,10 @@ class Fence:
             return Entered(None if last is None else last.fetchall()[0][0], row[1])
 
 
-def _characters(queued: QueuedRows | None) -> int:
+def _characters(item: QueuedRows | None) -> int:
     """Return the size of inputs, outputs and snapshots."""
     size = 0
-    for row in queued.rows if queued else ():
+    for row in item.rows if item else ():
         if isinstance(row, StepTaken):
             size += len(row.input_json) + len(row.output_json or "")
         elif isinstance(row, SnapshotTaken):
@@ -128,9 +128,9 @@ def _characters(queued: QueuedRows | None) -> int:
     return size
 
 
-def _upload_characters(queued: QueuedRows | None) -> int:
+def _upload_characters(item: QueuedRows | None) -> int:
     """Return the size of an upload; 0 for other rows."""
-    row = queued.rows[0] if queued and queued.rows else None
+    row = item.rows[0] if item and item.rows else None
     return row.characters if isinstance(row, UploadChunk) else 0
 
 

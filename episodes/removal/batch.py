@@ -73,12 +73,12 @@ class RemovedCount:
 
 
 def new_removal(
-    author: str, reason: str, query: str = "", *, ended: datetime | None = None
+    author: str, reason: str, query: str = "", *, end: datetime | None = None
 ) -> Removal:
     """Return a stored removal that has removed nothing yet, and tell the security log of it."""
-    what = f"episodes: {query or 'all'}" if ended is None else "episodes"
+    what = f"episodes: {query or 'all'}" if end is None else "episodes"
     security_log.note("deleted", what, who=author, detail=reason)
-    return Removal.objects.create(author=author, reason=reason, query=query, ended=ended)
+    return Removal.objects.create(author=author, reason=reason, query=query, ended=end)
 
 
 def remove_all(

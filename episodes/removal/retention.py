@@ -9,7 +9,7 @@ each takes one short transaction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import connection
 from django.db.models import Max, Q, QuerySet
@@ -32,14 +32,17 @@ def remove_expired(default_days: int | None, pace: RemovalPace | None = None) ->
     """
     now, pace = timezone.now(), pace or RemovalPace(connection.vendor)
     for episodes, days in _periods(default_days):
-        older = _older(episodes, now - timedelta(days=days))
+        moment = now - timedelta(days=days)
+        # ids rise with the start: this bound keeps the database from reading all younger episodes
+        last = Episode.objects.filter(created__lt=moment).aggregate(last=Max("pk"))["last"] or 0
+        older = episodes.filter(pk__lte=last, status="ended", ended__lt=moment).order_by("pk")
         ids = list(older.values_list("pk", flat=True)[: pace.episodes])
         if ids:
             # one row counts what retention removes on a day
             day = now.replace(hour=0, minute=0, second=0, microsecond=0)
             removal = Removal.objects.filter(author=AUTHOR, created__gte=day).first()
             if removal is None:
-                removal = new_removal(AUTHOR, "Their retention period was over.", ended=now)
+                removal = new_removal(AUTHOR, "Their retention period was over.", end=now)
             count = remove_batch(removal, ids)
             pace.note(count.seconds)
             return count.episodes
@@ -60,13 +63,3 @@ def _periods(default_days: int | None) -> Iterator[tuple[QuerySet[Episode], int]
         if days is not None:
             others = Q(run__isnull=True) | ~Q(run__in=runs)
             yield Episode.objects.filter(others, environment=environment), days
-
-
-def _older(episodes: QuerySet[Episode], moment: datetime) -> QuerySet[Episode]:
-    """Return the episodes that ended before `moment`, in the order of their ids.
-
-    Ids rise with the time of the start, so a bound by id keeps the database from reading all
-    younger episodes.
-    """
-    last = Episode.objects.filter(created__lt=moment).aggregate(last=Max("pk"))["last"] or 0
-    return episodes.filter(pk__lte=last, status="ended", ended__lt=moment).order_by("pk")

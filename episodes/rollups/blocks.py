@@ -96,13 +96,13 @@ class BlocksPart:
                 last_end__gte=some[0].number,
             )
             columns = ("pk", "first_end", "last_end", "environment_id", "split_id")
-            removed = dict[int, list[Ending]]()
+            endings_of = dict[int, list[Ending]]()
             for pk, low, high, *place in rows_of(blocks.values_list(*columns)):
                 part = parts.get(Place(*place), [])
                 first = bisect_left(part, low, key=attrgetter("number"))
                 beyond = bisect_right(part, high, key=attrgetter("number"))
-                removed[pk] = part[first:beyond]
-            shrink(CurveBlock, {pk: part for pk, part in removed.items() if part})
+                endings_of[pk] = part[first:beyond]
+            shrink(CurveBlock, {pk: part for pk, part in endings_of.items() if part})
 
     def insert(self, scope: RollupScope, endings: Sequence[Ending]) -> None:
         """Add endings that came into a scope after they were followed to the blocks of their time.

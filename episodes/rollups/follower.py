@@ -229,16 +229,16 @@ class CoreTime(NamedTuple):
     def now(cls) -> CoreTime:
         """Return the times of this thread."""
         try:
-            had, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+            had, waits, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
         except (OSError, ValueError):
             return cls(time.thread_time(), 0.0)
-        return cls(had / 1e9, waited / 1e9)
+        return cls(had / 1e9, waits / 1e9)
 
     def crowded_rest_seconds(self, before: CoreTime) -> float:
         """Return how long to rest now after work since `before`, because others wait for the cores;
         0: not yet."""
-        had, waited = self.had - before.had, self.waited - before.waited
-        is_due = had > CROWDED_SECONDS and waited > had * CROWDED_SHARE
+        had, waits = self.had - before.had, self.waited - before.waited
+        is_due = had > CROWDED_SECONDS and waits > had * CROWDED_SHARE
         return min(had * CROWDED_FACTOR, MAX_CROWDED_SECONDS) if is_due else 0.0
 
 

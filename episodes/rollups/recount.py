@@ -189,9 +189,9 @@ def _replace(tasks: Sequence[int], rows: Mapping[int, list[Values]], boundary: _
     since = _SINCE.format(list=ID_LISTS[connection.vendor])
     count_ended(since, [json.dumps(list(tasks)), *boundary])
     has_result = Q(attempts__gt=0) | Q(env_error__gt=0)
-    seen = set(statistics.filter(has_result, by="all").values_list("task", flat=True))
-    Task.objects.filter(pk__in=set(tasks) - seen, is_unseen=False).update(is_unseen=True)
-    wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
+    played_tasks = set(statistics.filter(has_result, by="all").values_list("task", flat=True))
+    Task.objects.filter(pk__in=set(tasks) - played_tasks, is_unseen=False).update(is_unseen=True)
+    wrong = Task.objects.filter(pk__in=played_tasks, is_unseen=True).order_by("pk")
     # wait for no task, as the recorder does
     free = wrong.select_for_update(skip_locked=True, no_key=True)
     Task.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(is_unseen=False)

@@ -128,8 +128,8 @@ class RolloutFollowing:
             )
             _write(summaries)
             rollout_index.write(documents, without=[summary.rollout.pk for summary in summaries])
-            if ended := documents_of(sorted(episodes)):
-                index.write(ended)
+            if ended_documents := documents_of(sorted(episodes)):
+                index.write(ended_documents)
         return True
 
 
@@ -257,8 +257,8 @@ def _write(summaries: Sequence[RolloutSummary]) -> None:
     """Store the summaries. Those whose rows the recorder has changed since they were read stay
     unsummarised."""
     rollouts = Rollout.objects.select_for_update(no_key=True).order_by("pk")
-    locked = rollouts.filter(pk__in=[summary.rollout.pk for summary in summaries])
-    states = {pk: state for pk, *state in locked.values_list("pk", "info", "is_announced")}
+    locked_rows = rollouts.filter(pk__in=[summary.rollout.pk for summary in summaries])
+    states = {pk: state for pk, *state in locked_rows.values_list("pk", "info", "is_announced")}
     rows, current = list[Values](), list[RolloutSummary]()
     for summary in summaries:
         rollout = summary.rollout

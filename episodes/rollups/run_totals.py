@@ -72,21 +72,21 @@ class RunTotalsPart:
         totals = RunTotal.objects.filter(scope_id__in={run for run, _ in parts})
         rows, without_last = dict[int, list[Ending]](), list[int]()
         columns = totals.values_list("pk", *_KEY[1:], Epoch("ended"))
-        for pk, run, environment, split, ended in rows_of(columns):
+        for pk, run, environment, split, end in rows_of(columns):
             if content := parts.get((run, Place(environment, split))):
                 rows[pk] = content
-                if max(ending.ended for ending in content) >= ended:
+                if max(ending.ended for ending in content) >= end:
                     without_last.append(pk)
         shrink(RunTotal, rows)
         RunTotal.objects.filter(pk__in=rows, episodes=0).delete()
-        left = Episode.objects.filter(
+        rest = Episode.objects.filter(
             ENDED,
             ~among("pk", [ending.episode for ending in endings]),
             run=OuterRef("scope_id"),
             environment=OuterRef("environment_id"),
             end_number__lte=OuterRef("last_end"),
         ).alias(place=Coalesce("split", 0))
-        newest = left.filter(place=OuterRef("split_id")).order_by("-end_number")
+        newest = rest.filter(place=OuterRef("split_id")).order_by("-end_number")
         totals = RunTotal.objects.filter(pk__in=without_last)
         totals.update(ended=Coalesce(Subquery(newest.values("ended")[:1]), F("ended")))
 

@@ -45,10 +45,12 @@ class Use:
     duration_ms: float = 0.0
     durations: DurationSketch = field(default_factory=DurationSketch)
 
-    def add(self, status: str, number: int, count: int, rewarded: int, duration_ms: float) -> None:
+    def add(
+        self, status: str, number: int, count: int, rewarded_count: int, duration_ms: float
+    ) -> None:
         """Add calls of one status and bin `number` of the sketch."""
         setattr(self, status, getattr(self, status) + count)
-        self.rewarded += rewarded
+        self.rewarded += rewarded_count
         if status != "refused":
             self.duration_ms += duration_ms
             self.durations[number] += count

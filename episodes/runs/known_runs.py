@@ -77,21 +77,21 @@ class KnownRun:
         return now - self.last > QUIET_SECONDS
 
 
-def is_late(run: int, step: int, reached: int) -> bool:
+def is_late(run: int, step: int, last_step: int) -> bool:
     """Return whether `step` is so few steps before the one that a run has reached that it came
     late.
 
     Trainers that count in tens are late by more than MAX_LATE_STEPS: theirs is the step that the
     run played before.
     """
-    if reached - step <= MAX_LATE_STEPS:
+    if last_step - step <= MAX_LATE_STEPS:
         return True
-    return _step_before(run, reached) == step
+    return _step_before(run, last_step) == step
 
 
-def _step_before(run: int, reached: int) -> int | None:
-    """Return the last step below `reached` that a run has played; None if there is none."""
-    earlier = Episode.objects.filter(run=run, run_step__lt=reached).order_by("-run_step")
+def _step_before(run: int, last_step: int) -> int | None:
+    """Return the last step below `last_step` that a run has played; None if there is none."""
+    earlier = Episode.objects.filter(run=run, run_step__lt=last_step).order_by("-run_step")
     return earlier.values_list("run_step", flat=True).first()
 
 
@@ -106,7 +106,7 @@ class KnownRuns:
     def clear(self) -> None:
         self._runs.clear()
 
-    def run_of(self, about: RunInfo, started: float) -> KnownRun | None:
+    def run_of(self, about: RunInfo, start: float) -> KnownRun | None:
         """Return the run of an episode that started at this moment; None if its client names
         none."""
         title = storable(about.name, MAX_RUN_NAME_CHARACTERS)
@@ -115,8 +115,8 @@ class KnownRuns:
         model = storable(about.model, 200)
         runs = self._named(title, storable(about.own_id, 200))
         is_chosen = bool(about.own_id or about.is_resumed or (runs and runs[0].title != title))
-        run = runs[0] if runs and is_chosen else _continued(runs, about.step, model, started)
-        run = run or self._begin(runs, title, about, started)
+        run = runs[0] if runs and is_chosen else _continued(runs, about.step, model, start)
+        run = run or self._begin(runs, title, about, start)
         if about.is_resumed and run.is_over:
             Run.objects.filter(pk=run.id).update(state="running")
             run.is_over = False
@@ -125,7 +125,7 @@ class KnownRuns:
             run.model = model
         if about.step is not None and (run.reached is None or about.step > run.reached):
             run.reached = about.step
-        run.last = max(run.last, started)
+        run.last = max(run.last, start)
         return run
 
     def _named(self, title: str, own_id: str) -> list[KnownRun]:
@@ -137,7 +137,7 @@ class KnownRuns:
             self._runs[title, own_id] = time.monotonic(), runs
         return runs
 
-    def _begin(self, runs: list[KnownRun], title: str, about: RunInfo, started: float) -> KnownRun:
+    def _begin(self, runs: list[KnownRun], title: str, about: RunInfo, start: float) -> KnownRun:
         """Return the next run of the title, which is the newest of `runs` from now on."""
         own_id = storable(about.own_id, 200)
         newest = runs[0].number if runs else 0
@@ -146,7 +146,7 @@ class KnownRuns:
             None if own_id else newest + 1,
             own_id=own_id,
             model=storable(about.model, 200),
-            created=datetime.fromtimestamp(started, UTC),
+            created=datetime.fromtimestamp(start, UTC),
         )
         run = _known(row)
         runs.insert(0, run)
@@ -194,7 +194,7 @@ def runs_named(title: str, own_id: str) -> list[KnownRun]:
 
 def _known(row: Run) -> KnownRun:
     is_described = row.updated is not None
-    reached, last = getattr(row, "reached", None), getattr(row, "last", None)
+    last_step, last = getattr(row, "reached", None), getattr(row, "last", None)
     return KnownRun(
         id=row.pk,
         title=row.title,
@@ -204,6 +204,6 @@ def _known(row: Run) -> KnownRun:
         is_over=row.is_over,
         is_described=is_described,
         step=row.step,
-        reached=row.step if is_described and row.step is not None else reached,
+        reached=row.step if is_described and row.step is not None else last_step,
         last=max((moment.timestamp() for moment in (last, row.updated) if moment), default=0.0),
     )

@@ -25,7 +25,7 @@ from episodes.uploads.start_fields import (
 
 
 def run_of_conversation(
-    fields: Mapping[str, Any], key_label: str, received: float
+    fields: Mapping[str, Any], key_label: str, now: float
 ) -> tuple[int | None, str]:
     """Return the id of the run, which is created if none has the title, or None and the reason.
 
@@ -36,13 +36,13 @@ def run_of_conversation(
         return None, ""
     runs = runs_named(title, own_id)
     if not runs:
-        moment = datetime.fromtimestamp(received, UTC)
+        moment = datetime.fromtimestamp(now, UTC)
         return Run.objects.begin(
             title, None if own_id else 1, created=moment, model=model, own_id=own_id
         )[0].pk, ""
     fitting = runs
     if len(runs) > 1:
-        fitting = _recorded(runs, fields, key_label) or _open(runs, model, received)
+        fitting = _recorded(runs, fields, key_label) or _open(runs, model, now)
     if len(fitting) != 1:
         names = ", ".join(run.name for run in runs)
         return None, (

@@ -88,7 +88,7 @@ def steer(
     name: str,
     description: Mapping[str, Any],
     viewer: Viewer,
-    expected: Collection[str],
+    etags: Collection[str],
     points: Sequence[StepScalars] = (),
 ) -> SteeredRun:
     """Change the members of the run that `description` has; all others keep their values.
@@ -99,7 +99,7 @@ def steer(
     trainer begins another execution and doesn't `resume`. A model becomes that of the episodes of
     the run that name none, recorded ones included.
 
-    `expected`: ETags of which the run must have one; empty for an unconditional change. If the
+    `etags`: ETags of which the run must have one; empty for an unconditional change. If the
     description ends the run, its live sessions that the same key opened are closed, for a person
     those of all keys.
 
@@ -113,7 +113,7 @@ def steer(
     visible = Run.objects.seen_by(viewer)
     with transaction.atomic():
         run, is_new = _newest(name, own_id), False
-        if expected and (run is None or not visible.filter(pk=run.pk).exists()):
+        if etags and (run is None or not visible.filter(pk=run.pk).exists()):
             raise RunConflict(
                 f"If-Match was sent, but there is no run {name!r}; leave it out to create the run."
             )
@@ -122,16 +122,16 @@ def steer(
         if not is_new and not visible.filter(pk=run.pk).exists():
             raise RunNotFound(name)
         etag, step = etag_of(run), values.get("step")
-        if expected and not {ANY_VERSION, etag}.intersection(expected):
+        if etags and not {ANY_VERSION, etag}.intersection(etags):
             raise RunConflict(
-                f"The run has changed: its ETag is {etag}, and If-Match has {', '.join(expected)}. "
+                f"The run has changed: its ETag is {etag}, and If-Match has {', '.join(etags)}. "
                 "Read it again."
             )
         is_chosen = bool(own_id) or is_resumed or run.title != name
-        if not is_new and not is_chosen and _is_another(run, values, is_expected=bool(expected)):
+        if not is_new and not is_chosen and _is_another(run, values, is_expected=bool(etags)):
             run, is_new = _begin(run.title, run.number + 1, new)
         is_back = step is not None and run.step is not None and step < run.step
-        if is_back and not (is_resumed or expected):
+        if is_back and not (is_resumed or etags):
             raise RunConflict(
                 f"step={step} is before the current step {run.step} of {run.name!r}, and a step "
                 'goes back only on purpose. Send "resume": true to go on with this run, "state": '

@@ -39,8 +39,8 @@ def leaks_of_members(members: Sequence[NewMember]) -> list[str]:
             sentences += leaks_of_list(member.split, member.only)
     for first, second in combinations(splits.values(), 2):
         if first.environment_id == second.environment_id and first.type == second.type:
-            shared = served(first).filter(task__in=served(second).values("task"))
-            if count := shared.values("task").distinct().count():
+            rows = served(first).filter(task__in=served(second).values("task"))
+            if count := rows.values("task").distinct().count():
                 tasks = "1 task is" if count == 1 else f"{count:,} tasks are"
                 sentences.append(f"{tasks} both in {first} and in {second}, and so count twice.")
     return sentences

@@ -67,8 +67,8 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     cite = given(request.GET, "cite", any_text)
     viewer = viewer_of(request.user)
     results = standings(version, viewer, by)
-    cited = next((row for row in results.ranked if cite in (row.key, None)), None)
-    if cite is not None and cited is None:
+    cited_row = next((row for row in results.ranked if cite in (row.key, None)), None)
+    if cite is not None and cited_row is None:
         raise BadFilter("cite", cite, f"no {by} of this name has a rank here")
     if file_format == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
@@ -98,8 +98,9 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
             (task, *lines[task.task]) for task in results.failing_tasks if task.task in lines
         ],
         "part": SuitePart(version.suite.name, version.number),
-        "cited": cited,
-        "citation": cited and citation_of(results, cited, request.build_absolute_uri(address)),
+        "cited": cited_row,
+        "citation": cited_row
+        and citation_of(results, cited_row, request.build_absolute_uri(address)),
         "width": WHISKER_PIXELS,
         "may_publish": request.user.has_perm(PUBLISH_SUITES),
         "sees_salt": request.user.has_perm(SEE_HIDDEN),

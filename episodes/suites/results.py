@@ -168,13 +168,13 @@ def sums_of_newest(
     episodes: with a name or without. Two queries."""
     definition = definition_of_member(member)
     players: dict[str, TaskSums] = defaultdict(TaskSums)
-    failures, attempted = Counter[int](), set[int]()
+    failures, attempted_tasks = Counter[int](), set[int]()
     endings_of = endings_by_task(newest_episodes(member), by, definition, has_nameless=True)
     for (key, task), endings in endings_of.items():
         failures[task] += sum(kind in ENVIRONMENT_FAILURES for kind, _ in endings)
         counts = TaskCounts.of(endings, definition)
         if counts.attempts:
-            attempted.add(task)
+            attempted_tasks.add(task)
         if not key:
             continue
         sums = players[key]
@@ -185,6 +185,6 @@ def sums_of_newest(
     failing = [
         FailingTask(member.pk, task, count)
         for task, count in sorted(failures.items())
-        if count and task not in attempted
+        if count and task not in attempted_tasks
     ]
     return players, failing

@@ -159,19 +159,19 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
         runs = Run.objects.filter(condition, name__in=list(rows))
         visible_names = set(runs.values_list("name", flat=True))
         rows = {name: row for name, row in rows.items() if name in visible_names}
-    ranked = [row for row in rows.values() if row.score is not None and not row.missing]
-    ranked.sort(key=lambda row: (-(row.score or 0.0), row.key))
-    scores = [row.score for row in ranked]
-    for row in ranked:
+    ranked_rows = [row for row in rows.values() if row.score is not None and not row.missing]
+    ranked_rows.sort(key=lambda row: (-(row.score or 0.0), row.key))
+    scores = [row.score for row in ranked_rows]
+    for row in ranked_rows:
         row.rank = scores.index(row.score) + 1
     others = [row for row in rows.values() if row.rank is None]
     others.sort(key=lambda row: (-row.tasks, row.key))
-    ranked = ranked[:MAX_ROWS]
-    others = others[: MAX_ROWS - len(ranked)]
+    ranked_rows = ranked_rows[:MAX_ROWS]
+    others = others[: MAX_ROWS - len(ranked_rows)]
     tasks = Task.objects.seen_by(viewer).filter(pk__in=[task.task for task in failing])
     visible_tasks = set(tasks.values_list("pk", flat=True))
     return SuiteStandings(
-        *(version, members, by, ranked, others, len(rows), notes_of(members), len(failing)),
+        *(version, members, by, ranked_rows, others, len(rows), notes_of(members), len(failing)),
         failing_tasks=[task for task in failing if task.task in visible_tasks],
     )
 

@@ -63,8 +63,8 @@ class PageBudget:
                 and part.kind != "image"
             ):
                 half = len(part.text) // 2
-                omitted = part.omitted + len(part.text) - half
-                part = replace(part, text=part.text[:half], omitted=omitted)
+                omitted_count = part.omitted + len(part.text) - half
+                part = replace(part, text=part.text[:half], omitted=omitted_count)
                 card = message_card(part, side, number)
             size_bytes = size_of_card(card)
             if size_bytes > room:

@@ -342,8 +342,8 @@ def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
 def card_of_text(text: str, kind: Literal["text", "json"]) -> MessageCard | None:
     if not text:
         return None
-    omitted = max(0, len(text) - MAX_SHOWN_CHARACTERS)
-    return message_card(Part(kind, text[:MAX_SHOWN_CHARACTERS], omitted=omitted), "output", 0)
+    omitted_count = max(0, len(text) - MAX_SHOWN_CHARACTERS)
+    return message_card(Part(kind, text[:MAX_SHOWN_CHARACTERS], omitted=omitted_count), "output", 0)
 
 
 def _ends(gap: Sequence[int]) -> tuple[Sequence[int], int, Sequence[int]]:

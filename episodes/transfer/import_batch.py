@@ -41,7 +41,6 @@ from episodes.transfer.episode_line import (
     MessagePart,
     RevisionPart,
     RolloutPart,
-    RunDescriptionPart,
     RunPart,
     SplitPart,
     StepPart,
@@ -131,8 +130,8 @@ class Parents:
 
 
 def _episode_of(key: Key) -> int | None:
-    session, created = key
-    rows = Episode.objects.filter(session_id=session, created=created)
+    session, moment = key
+    rows = Episode.objects.filter(session_id=session, created=moment)
     return rows.values_list("pk", flat=True).first()
 
 
@@ -205,7 +204,12 @@ class References:
         run = self._id(("run", part.name, part.created), lambda: _run(part, moment))
         self._ids["run", part.name, None] = run
         if part.description is not None:
-            _describe(run, part.description)
+            values = part.description.model_dump(exclude={"config", "tags"})
+            config = "" if part.description.config is None else json.dumps(part.description.config)
+            # unless a trainer has described it here
+            if Run.objects.filter(pk=run, updated=None).update(**values, config=config):
+                tags = dict.fromkeys(part.description.tags)
+                RunTag.objects.bulk_create(RunTag(run_id=run, name=tag) for tag in tags)
         return run
 
     def revision(self, environment: int, part: RevisionPart | None, episode: int) -> int | None:
@@ -272,14 +276,6 @@ def _run(part: RunPart, moment: datetime) -> int:
     if part.model and not run.model:
         Run.objects.filter(pk=run.pk).update(model=part.model)
     return run.pk
-
-
-def _describe(run: int, part: RunDescriptionPart) -> None:
-    """Store what the file says about a run, unless a trainer has described it here."""
-    values = part.model_dump(exclude={"config", "tags"})
-    config = "" if part.config is None else json.dumps(part.config)
-    if Run.objects.filter(pk=run, updated=None).update(**values, config=config):
-        RunTag.objects.bulk_create(RunTag(run_id=run, name=tag) for tag in dict.fromkeys(part.tags))
 
 
 class NewEpisode(NamedTuple):

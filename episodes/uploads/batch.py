@@ -162,9 +162,9 @@ class UploadBatch:
     """The rows of the uploads of one transaction. `prepare` comes first, `write` last."""
 
     def __init__(
-        self, known: KnownRollouts, writer: BulkWriter, large: TextStore, run_of: RunChoice
+        self, known_rollouts: KnownRollouts, writer: BulkWriter, large: TextStore, run_of: RunChoice
     ) -> None:
-        self._known, self._writer, self._large, self._run_of = known, writer, large, run_of
+        self._known, self._writer, self._large, self._run_of = known_rollouts, writer, large, run_of
         self._messages: list[Values] = []
         self._states: list[Values] = []
 
@@ -192,7 +192,7 @@ class UploadBatch:
 
     def _add_messages(self, upload: UploadChunk, ids: Mapping[RolloutKey, int]) -> None:
         label, large, add = upload.key_label, self._large, self._messages.append
-        received = self._writer.time(upload.received)
+        moment = self._writer.time(upload.received)
         for rollout, values in upload.messages:
             add(
                 (
@@ -202,7 +202,7 @@ class UploadBatch:
                     *large(values[SUMMARY]),
                     *large(values[EXTRA]),
                     *values[EXTRA + 1 :],
-                    received,
+                    moment,
                 )
             )
 
@@ -247,11 +247,11 @@ class UploadBatch:
             state["run_step"] = _number(latest.get("current_step"))
         self._states.append((*(state[name] for name in STATE_COLUMNS), state["id"]))
 
-    def _start(self, start: RolloutStart, key_label: str, received: float) -> dict[str, Any]:
+    def _start(self, start: RolloutStart, key_label: str, now: float) -> dict[str, Any]:
         """Return the columns that the event of the rollout sets."""
         fields, run_info = start.fields, run_info_of(start.fields)
-        run, reason = self._run_of(fields, key_label, received)
-        problems = [*_problems(start, received), *filter(None, [reason])]
+        run, reason = self._run_of(fields, key_label, now)
+        problems = [*_problems(start, now), *filter(None, [reason])]
         text, blob = self._large(storable_json(value_json(fields)))
         return {
             "is_announced": True,
@@ -297,13 +297,13 @@ whole."""
 _OBJECTS = ("metadata", "task_spec", "run_info", "rollout_info")
 
 
-def _problems(start: RolloutStart, received: float) -> Iterable[str]:
+def _problems(start: RolloutStart, now: float) -> Iterable[str]:
     fields = start.fields
     if not isinstance(fields.get("runName"), str) or not fields["runName"]:
         yield "no runName"
     if start.sent_ms is None:
         yield "no valid timestamp"
-    elif abs(ahead := start.sent_ms / 1000 - received) > MAX_CLOCK_SECONDS:
+    elif abs(ahead := start.sent_ms / 1000 - now) > MAX_CLOCK_SECONDS:
         side = "ahead of" if ahead > 0 else "behind"
         yield f"the client's clock is {abs(ahead):.0f} s {side} this server's"
     for name, limit in _TEXTS.items():

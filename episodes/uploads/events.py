@@ -130,17 +130,17 @@ class ReadEvents:
 
 
 def read_events(
-    content: bytes, key_label: str, received: float, hidden: Collection[str] = ()
+    content: bytes, key_label: str, now: float, hidden_environments: Collection[str] = ()
 ) -> ReadEvents:
-    """Return the events in the body of a request. `hidden` is that of UploadChunk. Raises:
+    """Return the events in the body of a request. `hidden_environments` is that of UploadChunk. Raises:
     BadUpload."""
-    chunk = UploadChunk(key_label, received, hidden)
+    chunk = UploadChunk(key_label, now, hidden_environments)
     read = ReadEvents([chunk])
     # a search holds the interpreter
     has_infinite = len(content) > MAX_WHOLE_BYTES or may_be_infinite(content)
     for position, event in enumerate(events_in(content)):
         if len(chunk) >= MAX_CHUNK_EVENTS or chunk.characters >= MAX_CHUNK_CHARACTERS:
-            chunk = UploadChunk(key_label, received, hidden)
+            chunk = UploadChunk(key_label, now, hidden_environments)
             read.chunks.append(chunk)
         if problem := _add(chunk, event, has_infinite=has_infinite):
             if problem == IGNORED:

@@ -106,13 +106,13 @@ def find_match(rollout: Rollout) -> EpisodeMatch | None:
 def find_episode(
     rollout: Rollout,
     calls: Callable[[], Sequence[ReportedCall]],
-    joined: Mapping[int, str] = NOTHING_JOINED,
+    joins: Mapping[int, str] = NOTHING_JOINED,
     session: str = "",
 ) -> FoundEpisode | None:
     """Look for the episode of the rollout; None if there is none here.
 
     `calls` returns the tool calls and results of the rollout, `session` is the session id that the
-    client reported. `joined`: episodes of other rollouts that are not stored yet, with how they
+    client reported. `joins`: episodes of other rollouts that are not stored yet, with how they
     were found.
     """
     if session:
@@ -130,7 +130,7 @@ def find_episode(
     for episode in candidates:
         if any(step.task_id in ids for step in steps[episode]):
             return FoundEpisode(episode, "call")
-    free, others = _free(rollout, candidates, joined)
+    free, others = _free(rollout, candidates, joins)
     keys = [
         call_key(message.name, message.text) for message in messages if message.kind == "tool_call"
     ]
@@ -346,10 +346,10 @@ def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
     return _uploading(episode, guess)
 
 
-def _rollouts(ids: Sequence[int], *related: str) -> Iterable[Rollout]:
+def _rollouts(ids: Sequence[int], *relations: str) -> Iterable[Rollout]:
     """Return the rollouts by id. No query for most episodes, which have none; Django would compile
     all columns."""
-    rows = Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id")
+    rows = Rollout.objects.filter(pk__in=ids).select_related(*relations).order_by("id")
     return rows if ids else ()
 
 

@@ -49,7 +49,7 @@ async def play_all(
         )
         await episode.play(service, host)
         episodes.append(episode)
-    committed = asyncio.Event()
+    commit = asyncio.Event()
     for episode in sorted(episodes, key=lambda episode: episode.now):
         record.record(*episode.rows)
     source = next(
@@ -58,8 +58,8 @@ async def play_all(
     )
     upload = json.dumps({"events": _conversation(source)}).encode()
     for chunk in read_events(upload, "", source.now).chunks:
-        record.upload(chunk, committed.set)  # after all others
-    await committed.wait()
+        record.upload(chunk, commit.set)  # after all others
+    await commit.wait()
     progress(len(parts), len(parts))
 
 
@@ -94,8 +94,8 @@ class PlayedEpisode:
             if part.spec is None
             else json.dumps(part.spec)
         )
-        hosted = service.registry.get(part.environment)
-        self.rows.append(episode.started_row(self.request, hosted, spec_json, self.now))
+        environment = service.registry.get(part.environment)
+        self.rows.append(episode.started_row(self.request, environment, spec_json, self.now))
         self._instance = host.instance(part.environment)
         spec = json.loads(spec_json)
         try:
@@ -103,12 +103,12 @@ class PlayedEpisode:
                 await self._instance.set_up()
             self.now += self._random.uniform(0.01, 0.2)
             episode.ready = self.now
-            noted = episode.noted_row(
+            note = episode.noted_row(
                 prompt_json=await self._instance.prompt_json(),
                 tools_json=await self._instance.task_tools_json(),
             )
-            assert noted is not None
-            self.rows.append(noted)
+            assert note is not None
+            self.rows.append(note)
             if part.max_calls:
                 play = repair.exploit if part.is_exploit else PLAYERS[part.environment]
                 await play(spec, part.skill, self._random, self.act)
@@ -126,11 +126,11 @@ class PlayedEpisode:
             raise EpisodeOver
         self._calls_left -= 1
         self.now += self._random.uniform(0.4, 4.0)
-        started = self.now
+        start = self.now
         outcome = await self._instance.run(tool, arguments)
         self.now += self._random.expovariate(5.0)
         call = Call(f"call-{len(self.rows)}", tool, arguments)
-        self.rows.append(self._episode.step_row(call, outcome, started, started, self.now))
+        self.rows.append(self._episode.step_row(call, outcome, start, start, self.now))
         if outcome.finished:
             self._episode.end("finished", self.now)
         if outcome.finished or outcome.status == "failed":
@@ -138,20 +138,20 @@ class PlayedEpisode:
         return ScriptedAnswer(outcome.status == "ok", outcome.error)
 
 
-def _conversation(played: PlayedEpisode) -> list[dict[str, Any]]:
+def _conversation(episode: PlayedEpisode) -> list[dict[str, Any]]:
     """Return the events of a conversation that a client uploads with its episode."""
-    session = played.request.sid
+    session = episode.request.sid
     contents: list[tuple[str, str, dict[str, Any]]] = [
         ("system_message", "You solve word problems. Answer with one number.", {}),
         ("user_message", "A word problem.", {}),
     ]
-    for step in (row for row in played.rows if isinstance(row, StepTaken)):
+    for step in (row for row in episode.rows if isinstance(row, StepTaken)):
         contents += [
             ("reasoning", "I add the numbers up\nand check the sum.", {}),
             ("tool_call", step.input_json, {"name": step.tool, "callId": step.task_id}),
             ("tool_result", "Noted.", {"callId": step.task_id, "reward": step.reward}),
         ]
-    milliseconds = int(played.now * 1000)
+    milliseconds = int(episode.now * 1000)
     messages = [
         {
             "eventType": "message",
@@ -171,8 +171,8 @@ def _conversation(played: PlayedEpisode) -> list[dict[str, Any]]:
         "eventType": "rollout",
         "eventId": session,
         "timestamp": milliseconds,
-        "runName": f"{played.part.environment}-uploaded",
-        "environment": f"local/{played.part.environment}",
+        "runName": f"{episode.part.environment}-uploaded",
+        "environment": f"local/{episode.part.environment}",
         "metadata": {"session_id": session},
     }
     return [start, *messages]

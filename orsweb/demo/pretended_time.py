@@ -57,7 +57,7 @@ arguments."""
 class ClockedRecorder(Recorder):
     """The recorder, with the times of `CLOCK`."""
 
-    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+    def record(self, *rows: Row, on_commit: Callable[[], None] | None = None) -> None:
         pretended_rows = list[Row]()
         for row in rows:
             times: dict[str, Any] = {
@@ -66,4 +66,4 @@ class ClockedRecorder(Recorder):
                 if (real := getattr(row, name, None)) is not None
             }
             pretended_rows.append(replace(row, **times))
-        super().record(*pretended_rows, committed=committed)
+        super().record(*pretended_rows, on_commit=on_commit)

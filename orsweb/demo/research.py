@@ -52,7 +52,7 @@ def research_script(
     environment and split."""
     scale = episodes / EPISODES
     random = Random(f"research/{seed}")
-    mixed = script(
+    script_parts = script(
         ["math", "guess", "maze", "web"], dict(counts), max(60, round(900 * scale)), seed
     )
     parts = [
@@ -61,7 +61,7 @@ def research_script(
         *_sweep(counts, scale, random),
         *_evaluation(scale, random),
         *_odd_cases(),
-        *(part for part in mixed if not part.is_left_open),
+        *(part for part in script_parts if not part.is_left_open),
     ]
     return sorted(parts, key=lambda part: -part.days_ago)
 

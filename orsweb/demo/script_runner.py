@@ -79,8 +79,8 @@ async def play_beside_others(
             "arguments to host them."
         )
     parts = script(names, counts, episodes, seed=0)
-    hosted = [part for part in parts if part.environment in names]
-    await play_all(service, hosted, 0, progress)
+    playable_parts = [part for part in parts if part.environment in names]
+    await play_all(service, playable_parts, 0, progress)
 
 
 def research_environments() -> list[str]:
@@ -91,7 +91,8 @@ def research_environments() -> list[str]:
 async def _play_all(
     service: SessionService, episodes: int, seed: int, progress: Callable[[int, int], None]
 ) -> list[ScriptPart]:
-    parts = await _script(service, episodes, seed)
+    counts = await _task_counts(service)
+    parts = script(list(dict.fromkeys(name for name, _ in counts)), counts, episodes, seed)
     start = time.time()
     for number, part in enumerate(parts):
         progress(number, len(parts))
@@ -118,12 +119,6 @@ def _demo_settings(record: str, environments: list[str]) -> Iterator[None]:
     finally:
         settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = before[:2]
         logger.setLevel(before[2])
-
-
-async def _script(service: SessionService, episodes: int, seed: int) -> list[ScriptPart]:
-    """Return the script for the environments that this machine can run."""
-    counts = await _task_counts(service)
-    return script(list(dict.fromkeys(name for name, _ in counts)), counts, episodes, seed)
 
 
 async def _task_counts(service: SessionService) -> dict[tuple[str, str], int]:

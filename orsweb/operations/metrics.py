@@ -55,8 +55,8 @@ class _Metrics(Collector):
         yield _gauge(
             "threads", "Threads by name", dict(sorted(self._load.threads.items())), "thread"
         )
-        met = {check.name: check.is_met for check in self._checks}
-        yield _gauge("ready", "1 for each check of /ready that is met", met, "check")
+        readiness = {check.name: check.is_met for check in self._checks}
+        yield _gauge("ready", "1 for each check of /ready that is met", readiness, "check")
         values = {check.name: check.value for check in self._checks if check.value is not None}
         yield _gauge("ready_value", "Value of each check of /ready, in its unit", values, "check")
 

@@ -106,7 +106,7 @@ class TracedRecorder(Recorder):
         super().__init__()
         self._environments: dict[int, str] = {}  # of live episodes
 
-    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+    def record(self, *rows: Row, on_commit: Callable[[], None] | None = None) -> None:
         labelled_rows = tuple(
             _with_trace_label(row) if isinstance(row, EpisodeStarted) else row for row in rows
         )
@@ -118,20 +118,20 @@ class TracedRecorder(Recorder):
                 self._end_call(row)
             elif isinstance(row, EpisodeEnded):
                 self._environments.pop(row.episode, None)
-        super().record(*labelled_rows, committed=self._with_span(rows[0].episode, committed))
+        super().record(*labelled_rows, on_commit=self._with_span(rows[0].episode, on_commit))
 
     def _with_span(
-        self, episode: int, committed: Callable[[], None] | None
+        self, episode: int, on_commit: Callable[[], None] | None
     ) -> Callable[[], None] | None:
-        """Return `committed` with the end of a span that starts now, if somebody waits for the
+        """Return `on_commit` with the end of a span that starts now, if somebody waits for the
         commit."""
-        if committed is None:
+        if on_commit is None:
             return None
         span = _tracer().start_span("commit", attributes={"orsweb.episode": episode})
 
         def end() -> None:
             span.end()
-            committed()
+            on_commit()
 
         return end
 

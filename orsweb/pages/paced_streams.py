@@ -104,16 +104,12 @@ class PacedStreams:
         if scope["type"] == "http" and not is_stream(scope["path"]):
             await self._app(scope, receive, send)
             return
-        async with self._turns.stream(_client_of(scope)) as note_open:
+        address, _ = scope.get("client") or ("", 0)
+        credentials = tuple(pair for pair in scope["headers"] if pair[0] in CREDENTIALS)
+        async with self._turns.stream((conf.network_of(address), credentials)) as note_open:
 
             async def send_on(message: dict[str, Any]) -> None:
                 note_open()
                 await send(message)
 
             await self._app(scope, receive, send_on)
-
-
-def _client_of(scope: dict[str, Any]) -> Hashable:
-    address, _ = scope.get("client") or ("", 0)
-    credentials = tuple(pair for pair in scope["headers"] if pair[0] in CREDENTIALS)
-    return conf.network_of(address), credentials

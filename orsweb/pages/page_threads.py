@@ -131,12 +131,12 @@ class FreeThreads:
                 self.give_back(turn.result())
             raise
 
-    def _watch(self, done: int) -> None:
-        """Start threads for those who wait longest if no request has ended since `done` had."""
+    def _watch(self, count: int) -> None:
+        """Start threads for those who wait longest if no request has ended since `count` had."""
         self._is_watched = bool(self._waiting)
         if not self._is_watched:
             return
-        if done == self._done:
+        if count == self._done:
             for _ in range(min(self._usual, len(self._waiting), self._most - self._count)):
                 self._start()
         asyncio.get_running_loop().call_later(self._patience, self._watch, self._done)

@@ -76,20 +76,20 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         self, static_file: StaticFile | Redirect, request: HttpRequest
     ) -> HttpResponseBase:
         # ranges count bytes of the plain file, and with DEBUG files may change
-        gzipped = None
+        gzip_file = None
         if (
             request.method in ("GET", "HEAD")
             and not self.autorefresh
             and "Range" not in request.headers
             and "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
         ):
-            gzipped = await self._as_zipped(static_file)
-        if gzipped is None:
+            gzip_file = await self._as_zipped(static_file)
+        if gzip_file is None:
             plain: HttpResponseBase = await super().aserve(static_file, request)
             return plain
-        if request.headers.get("If-None-Match") == gzipped.headers["ETag"]:
-            return HttpResponse(status=304, headers=gzipped.not_modified)
-        return HttpResponse(gzipped.body, headers=gzipped.headers)
+        if request.headers.get("If-None-Match") == gzip_file.headers["ETag"]:
+            return HttpResponse(status=304, headers=gzip_file.not_modified)
+        return HttpResponse(gzip_file.body, headers=gzip_file.headers)
 
     async def _as_zipped(self, file: StaticFile | Redirect) -> _Zipped | None:
         """Return the gzipped file, or None if compressing it is not worthwhile."""

@@ -38,7 +38,7 @@ async def _read_body(
     length = request.META.get("CONTENT_LENGTH", "0")
     size = int(length) if length.isdecimal() else 0
     pieces: list[bytes] = []
-    received, has_more, is_known = 0, True, False
+    received_bytes, has_more, is_known = 0, True, False
     while True:
         if size > MAX_UNCHECKED_BYTES and not is_known:
             is_known = agents.may_send(request)
@@ -53,8 +53,8 @@ async def _read_body(
         if message["type"] == "http.disconnect":
             return GONE
         pieces.append(message.get("body", b""))
-        received, has_more = received + len(pieces[-1]), message.get("more_body", False)
-        size = max(size, received)
+        received_bytes, has_more = received_bytes + len(pieces[-1]), message.get("more_body", False)
+        size = max(size, received_bytes)
 
 
 async def _send(request: HttpRequest, response: Response, send: Send) -> None:

@@ -130,7 +130,10 @@ class Exchange:
             if not isinstance(error, BrokenOff):
                 log.exception("a response was not sent")
             return
-        self._complete()
+        self.response_complete = True
+        if not self.keep_alive:
+            self._connection.transport.close()
+        self._connection.on_response_complete()
 
     async def _response(self) -> Response:
         if self.is_too_large and self._may_send():
@@ -183,12 +186,6 @@ class Exchange:
         if not self.keep_alive:
             headers = (*(pair for pair in headers if pair[0] != CLOSE[0]), CLOSE)
         return _encode_head(status, (*headers, *self._connection.server_state.default_headers))
-
-    def _complete(self) -> None:
-        self.response_complete = True
-        if not self.keep_alive:
-            self._connection.transport.close()
-        self._connection.on_response_complete()
 
 
 async def _never() -> dict[str, Any]:

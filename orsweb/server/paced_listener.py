@@ -36,15 +36,15 @@ class PacedListener:
     def _accept(self) -> None:
         for _ in range(MAX_AT_ONCE):
             try:
-                accepted, _ = self._listener.accept()
+                connection, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return  # none is left, or its client has gone
             except OSError:
                 self._rest(FAILED_SECONDS)
                 raise  # the event loop logs it
-            accepted.setblocking(False)
+            connection.setblocking(False)
             task = self._loop.create_task(
-                self._loop.connect_accepted_socket(self._protocol, accepted)
+                self._loop.connect_accepted_socket(self._protocol, connection)
             )
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)

@@ -34,7 +34,7 @@ async def recording(*, has_duties: bool = False) -> AsyncIterator[Recorder]:
 async def commit(recorder: Recorder, *rows: Row) -> None:
     """Returns when the recorder says that `rows` are durable."""
     done = asyncio.Event()
-    recorder.record(*rows, committed=done.set)
+    recorder.record(*rows, on_commit=done.set)
     await asyncio.wait_for(done.wait(), DEADLINE_SECONDS)
 
 

@@ -133,14 +133,14 @@ class Code(Environment):
 
     def get_prompt(self) -> Blocks:
         name, seconds = self.task.function, self.task.time_limit
-        public, hidden = self._cases(is_public=True), self._cases(is_public=False)
+        public, hidden_cases = self._cases(is_public=True), self._cases(is_public=False)
         examples = "\n".join(f"{_call_text(name, case)} -> {case.expected!r}" for case in public)
         text = (
             f"Write a Python function:\n\n    def {self.task.signature}\n\n{self.task.question}\n\n"
             + (f"Examples:\n{examples}\n\n" if public else "")
             + "Try it with the tool `run`, then call `submit` with the complete program. It is "
             "tested with "
-            f"{len(hidden)} hidden calls of at most {seconds} s each, and the share that is right "
+            f"{len(hidden_cases)} hidden calls of at most {seconds} s each, and the share that is right "
             "is your reward. You "
             "submit once. Only Python's standard library is there; nothing is kept from one run to "
             "the next."

@@ -78,13 +78,13 @@ def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> 
     if pid == 0:
         os.close(answers_fd)
         _call(request, args, memory)
-    ended = select.select([os.pidfd_open(pid)], [], [], 4 * request["seconds"] + 1)[0]
+    events = select.select([os.pidfd_open(pid)], [], [], 4 * request["seconds"] + 1)[0]
     with suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # whatever it left running, itself included
     status = os.waitpid(pid, 0)[1]
     text = os.pread(memory, request["most_bytes"] + 2, 0).decode(errors="replace")
     os.close(memory)
-    if not ended or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
+    if not events or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return {"how": "timeout", "text": ""}
     if os.WIFSIGNALED(status):
         return {"how": "died", "text": signal.Signals(os.WTERMSIG(status)).name}

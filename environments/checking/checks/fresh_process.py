@@ -132,10 +132,10 @@ def _seen_in_process(
 
 
 async def _digests(specification: str, plays: str) -> dict[str, str]:
-    hosted, request = load_class(specification.strip()), json.loads(plays)
-    source = ClassTasks(hosted, UserCode(ThreadPool()).call)
+    hosted_class, request = load_class(specification.strip()), json.loads(plays)
+    source = ClassTasks(hosted_class, UserCode(ThreadPool()).call)
     digests = {}
-    for split in hosted.splits:
+    for split in hosted_class.splits:
         try:
             texts = await source.listing(split.name)
         except NotImplementedError:
@@ -145,7 +145,7 @@ async def _digests(specification: str, plays: str) -> dict[str, str]:
                 *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))],
             ]
         digests[f"Split {split.name!r}"] = _digest("\n".join(texts))
-    local = LocalEnvironment(hosted, TimeLimit(request["seconds"]), request["secrets"])
+    local = LocalEnvironment(hosted_class, TimeLimit(request["seconds"]), request["secrets"])
     for play in request["plays"]:
         once, again = [
             await _played(local, Sample(**play["sample"]), play["moves"]) for _ in range(2)

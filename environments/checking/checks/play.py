@@ -59,11 +59,13 @@ async def _play(
 ) -> PlayedEpisode:
     """Play one episode. Tools that never return are added to `hung`, problems after the end to
     `late`."""
-    random, moves, seen = state.random(f"episode/{number}"), list[PlayedMove](), Seen()
+    random, moves, observations = state.random(f"episode/{number}"), list[PlayedMove](), Seen()
     async with closing(state.checked.open(sample)) as seat:
-        seen.add(_text(await seat.prompt()))
+        observations.add(_text(await seat.prompt()))
         tools = await seat.tools()
-        for tool, arguments in choices(tools, state.options.steps, random, seen, state.endings):
+        for tool, arguments in choices(
+            tools, state.options.steps, random, observations, state.endings
+        ):
             if tool in hung:
                 continue
             try:
@@ -72,7 +74,7 @@ async def _play(
                 hung.add(tool)
                 raise
             moves.append(PlayedMove(tool, arguments, answer))
-            seen.add(_text((answer.output or {}).get("blocks")) + answer.error)
+            observations.add(_text((answer.output or {}).get("blocks")) + answer.error)
             if answer.is_finished:
                 state.endings.add(tool)
                 if (await seat.call(tool, arguments)).status != "refused":

@@ -145,9 +145,11 @@ def _near_duplicates(state: CheckState, hashes: dict[str, list[str]]) -> list[st
 
 async def _check_indexes(state: CheckState) -> None:
     check = "count and index"
-    hosted = state.local.hosted if state.local else None
+    hosted_class = state.local.hosted if state.local else None
     # the SDK derives the other from the list
-    if hosted and not (hosted.overrides("num_tasks") and hosted.overrides("get_task")):
+    if hosted_class and not (
+        hosted_class.overrides("num_tasks") and hosted_class.overrides("get_task")
+    ):
         state.report.skip(
             check, "The class only lists its tasks; count and index follow from the list."
         )
@@ -208,14 +210,16 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
 def _check_schema(state: CheckState) -> None:
     from environments.tasks import task_schema
 
-    hosted = state.local.hosted if state.local else None
-    if hosted is None or hosted.declared("task_schema", None) is None:
+    hosted_class = state.local.hosted if state.local else None
+    if hosted_class is None or hosted_class.declared("task_schema", None) is None:
         reason = (
-            "The class declares no task_schema." if hosted else "The protocol does not transmit it."
+            "The class declares no task_schema."
+            if hosted_class
+            else "The protocol does not transmit it."
         )
         state.report.skip("task schema", reason)
         return
-    schema, problems = task_schema.schema_json(hosted), []
+    schema, problems = task_schema.schema_json(hosted_class), []
     for split, tasks in state.listings.items():
         for index, task in enumerate(tasks or ()):
             if problem := task_schema.check(schema, task):

@@ -309,7 +309,7 @@ def _plan_of_adding(
 ) -> Plan:
     """Return the plan of putting the tasks into a split of that type, a new one if it is None."""
     condition, old = selection.condition(), superseded_of(selection)
-    total, superseded = some_of(selection), count_of(old)
+    total, superseded_count = some_of(selection), count_of(old)
     adding, there = condition & ~old, 0
     sentences = list[str]()
     if split is None:
@@ -326,10 +326,10 @@ def _plan_of_adding(
             "Tasks from a class won't be in its order. To keep the order, choose their split above "
             "the list."
         )
-    if superseded:
-        are = tasks(superseded, "of these is", "of these are")
+    if superseded_count:
+        are = tasks(superseded_count, "of these is", "of these are")
         sentences.append(f"{are} superseded and will not be added.")
-    count = total - there - superseded
+    count = total - there - superseded_count
     shares = (SplitShare(split.pk, split.name, count),) if split else ()
     sentences += left_out(selection)
     return Plan(title.format(tasks(count)), total, count, shares, sentences=tuple(sentences))

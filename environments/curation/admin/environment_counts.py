@@ -57,7 +57,7 @@ def overview_of(environment: Environment, viewer: Viewer) -> Overview:
 
     def count(**values: str) -> Count:
         selection = Selection.parse({"environment": str(environment.pk), **values}, viewer)
-        return selection.count(most, tested=most * TESTED_FOR_ONE)
+        return selection.count(most, max_tested=most * TESTED_FOR_ONE)
 
     attempts, totals = _totals(environment, most)
     return Overview(

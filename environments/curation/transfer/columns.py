@@ -94,8 +94,13 @@ def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[st
     if state == "quarantined" and not reason.strip():
         raise BadRow("_state is quarantined without a _reason; say why")
     tags = _tags(value.get("_tags"))
+    digest = _text(value, "_hash")
+    if digest is not None and not _HASH.fullmatch(digest):
+        raise BadRow(
+            f"_hash is {_shown(digest)}; it must have 64 hexadecimal digits, as in an export"
+        )
     return spec, Labels(
-        _hash(value), _text(value, "_split"), tags, state, reason if state == "quarantined" else ""
+        digest, _text(value, "_split"), tags, state, reason if state == "quarantined" else ""
     )
 
 
@@ -112,15 +117,6 @@ def escaped(key: str, own: Collection[str]) -> str:
     """
     is_free = key.startswith("_") and key not in own and f"_{key}" not in own
     return f"_{key}" if key in COLUMNS or _ESCAPED.fullmatch(key) or is_free else key
-
-
-def _hash(value: dict[str, Any]) -> str | None:
-    digest = _text(value, "_hash")
-    if digest is not None and not _HASH.fullmatch(digest):
-        raise BadRow(
-            f"_hash is {_shown(digest)}; it must have 64 hexadecimal digits, as in an export"
-        )
-    return digest
 
 
 def _tags(cell: Any) -> tuple[str, ...] | None:

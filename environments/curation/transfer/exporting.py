@@ -62,7 +62,8 @@ def exported(selection: Selection, format: Format, *, has_labels: bool = True) -
 def _texts(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[str]]:
     """Yield the tasks in the order of `ids`, without those that were deleted in the meantime, as
     JSON objects: the exact text of the spec followed by the reserved columns."""
-    own = _declared()
+    schemas = Environment.objects.exclude(task_schema="").values_list("pk", "task_schema")
+    own = {environment: declared(json.loads(schema)) for environment, schema in schemas}
     for start in range(0, len(ids), BATCH_TASKS):
         batch = list(ids[start : start + BATCH_TASKS])
         rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
@@ -81,12 +82,6 @@ def _texts(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iter
             body, members = _spec(task, own)[1:-1].strip(), json.dumps(labels)[1:-1]
             texts.append(f"{{{body}, {members}}}" if body else f"{{{members}}}")
         yield texts
-
-
-def _declared() -> dict[int, frozenset[str]]:
-    """Return environment -> the keys that its task schema declares."""
-    schemas = Environment.objects.exclude(task_schema="").values_list("pk", "task_schema")
-    return {environment: declared(json.loads(schema)) for environment, schema in schemas}
 
 
 def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:

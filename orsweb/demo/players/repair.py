@@ -17,8 +17,8 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     for _ in range(random.randrange(2)):
         await act("run_tests")
     is_right = random.random() < skill
-    mended = spec["right"] if is_right else f"({spec['wrong']})"
-    await act("edit", old=spec["wrong"], new=mended)
+    expression = spec["right"] if is_right else f"({spec['wrong']})"
+    await act("edit", old=spec["wrong"], new=expression)
     for _ in range(random.randrange(2)):
         await act("run_tests")
     await act("submit")

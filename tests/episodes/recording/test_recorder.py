@@ -143,7 +143,7 @@ def test_it_says_committed_in_the_order_of_the_calls() -> None:
         committed: list[int] = []
         recorder.record(episode_started())
         for index in range(50):
-            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
+            recorder.record(step_taken(index=index), on_commit=partial(committed.append, index))
         await commit(recorder, episode_ended())
         return committed
 
@@ -155,7 +155,7 @@ def test_it_continues_when_a_callback_fails() -> None:
         raise ZeroDivisionError
 
     async def play(recorder: Recorder) -> int:
-        recorder.record(episode_started(), committed=fail)
+        recorder.record(episode_started(), on_commit=fail)
         await commit(recorder, step_taken())
         return await query(Step.objects.count)
 

@@ -55,7 +55,7 @@ def test_it_waits_for_the_database_and_loses_nothing(caplog: pytest.LogCaptureFi
         await commit(recorder, episode_started())
         await take_away()
         for index in range(3):
-            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
+            recorder.record(step_taken(index=index), on_commit=partial(committed.append, index))
         await until_it_logs(caplog, "record_away")
         assert committed == []
         await bring_back()

@@ -22,7 +22,7 @@ def _stock(random: Random) -> Puzzle:
                 stock[item] = have - count
         return {item: count for item, count in stock.items() if count or not is_dropped}
 
-    left = (
+    rule = (
         "Items of which none are left do not appear."
         if is_dropped
         else "Items stay in it when none are left."
@@ -31,7 +31,7 @@ def _stock(random: Random) -> Puzzle:
         "A store starts empty. Each move is ['in', item, count] or ['out', item, count]. Of one "
         f"item there is room for {most}; what comes in beyond that is lost. An 'out' of more than "
         "is there does nothing. Return a dict from each item that ever came in to its count. "
-        f"{left}"
+        f"{rule}"
     )
 
     def draw(r: Random) -> tuple[list[list[Any]]]:

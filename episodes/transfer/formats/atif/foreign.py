@@ -180,14 +180,14 @@ class _Reader:
 
     def _span(self) -> dict[str, Any]:
         """Return when the episode was played."""
-        created, finished = self._created, self._trial.finished
-        ended = max([*self._times, *([finished] if finished else [])], default=created)
-        times = {"created": created, "ready": created, "ended": ended}
+        start, finish = self._created, self._trial.finished
+        end = max([*self._times, *([finish] if finish else [])], default=start)
+        times = {"created": start, "ready": start, "ended": end}
         calls = [_time(step.timestamp) for step in self._trajectory.steps if step.tool_calls]
         duration = None
         if moments := [time for time in calls if time is not None]:
             times |= {"first_acted": min(moments), "last_acted": max(moments)}
-            duration = (max(moments) - created).total_seconds()
+            duration = (max(moments) - start).total_seconds()
         return {name: time.isoformat() for name, time in times.items()} | {
             "duration_seconds": duration
         }
@@ -240,9 +240,9 @@ class _Reader:
             is_last = index == max(contents)
             metadata = {COMPONENT_MEMBERS[0]: values} if values and is_last else None
             part = parts[index]
-            finished = part.get("finished", False)
+            is_finished = part.get("finished", False)
             part["output"] = output_text(
-                content, metadata, part.get("reward"), is_finished=finished
+                content, metadata, part.get("reward"), is_finished=is_finished
             )
         return parts
 

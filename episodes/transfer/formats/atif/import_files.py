@@ -146,13 +146,13 @@ def _directory(path: Path) -> EpisodeSource:
         raise _without_trajectory(path)
 
     def items() -> Iterator[FileItem]:
-        done = 0
+        position = 0
         for trajectory in paths:
             size = _size(trajectory)
-            done += size
+            position += size
             content = trajectory.read_bytes() if size <= MAX_ITEM_BYTES else TOO_LONG
             name = str(trajectory.relative_to(path.parent))
-            yield FileItem(name, 1, content, _Files(trajectory.parent, path), done)
+            yield FileItem(name, 1, content, _Files(trajectory.parent, path), position)
 
     return EpisodeSource(sum(map(_size, paths)), items)
 
@@ -174,17 +174,17 @@ def _archive(path: Path) -> EpisodeSource:
     sizes = [sum(entry.file_size for entry in entries[name]) for name in names]
 
     def items() -> Iterator[FileItem]:
-        done = 0
+        position = 0
         with zipfile.ZipFile(path) as file:
             for name, size in zip(names, sizes, strict=True):
-                done += size
+                position += size
                 folder = _Entries(file, entries, PurePosixPath(name).parent)
                 content: bytes | str
                 try:
                     content = folder.read(TRAJECTORY) or b""
                 except BadRow as error:
                     content = str(error)
-                yield FileItem(f"{path.name}/{name}", 1, content, folder, done)
+                yield FileItem(f"{path.name}/{name}", 1, content, folder, position)
 
     return EpisodeSource(sum(sizes), items)
 
