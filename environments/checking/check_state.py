@@ -69,7 +69,7 @@ class PlayedEpisode:
 
 @dataclass
 class CheckState:
-    checked: CheckedEnvironment
+    environment: CheckedEnvironment
     report: CheckReport
     options: CheckOptions
     local: LocalEnvironment | None = None

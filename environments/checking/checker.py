@@ -182,7 +182,7 @@ def _run(
                 report.subject = "time limit"
                 report.unclear("remaining checks", reason)
         finally:
-            state.checked.shut()
+            state.environment.shut()
 
     try:
         watch.run(work)

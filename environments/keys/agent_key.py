@@ -41,7 +41,7 @@ class AgentKey:
     environments: frozenset[str] | None = None
     splits: frozenset[str] | None = None
     """Names of splits, of any environment."""
-    hidden: Mapping[str, int] = field(default_factory=dict)
+    hidden_environments: Mapping[str, int] = field(default_factory=dict)
     """Ids of the private environments that do not exist for the key, by name in lower case."""
     run: str = ""
     """Name of the only run that the key may record; empty: any."""
@@ -61,7 +61,7 @@ class AgentKey:
     @property
     def hidden_ids(self) -> frozenset[int]:
         """Ids of the private environments that do not exist for the key."""
-        return frozenset(self.hidden.values())
+        return frozenset(self.hidden_environments.values())
 
     @property
     def viewer(self) -> Viewer:
@@ -96,7 +96,9 @@ class AgentKey:
 
     def has_environment(self, name: str) -> bool:
         name = name.lower()
-        return name not in self.hidden and (self.environments is None or name in self.environments)
+        return name not in self.hidden_environments and (
+            self.environments is None or name in self.environments
+        )
 
     def among(self, names: Iterable[str]) -> list[str]:
         """Return those of `names` of environments that the key may use, in their order."""

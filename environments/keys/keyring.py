@@ -222,7 +222,7 @@ class Keyring:
             hash_key(text): AgentKey(
                 label,
                 scopes_of(SETTINGS_SCOPES),
-                hidden=private,
+                hidden_environments=private,
                 digest=hash_key(text),
                 usage=self._usage(label, default),
             )
@@ -336,7 +336,7 @@ def _key_of(
         label=row.name,
         scopes=scopes,
         environments=environments or None,
-        hidden={} if ADMIN in scopes else hidden_ids,
+        hidden_environments={} if ADMIN in scopes else hidden_ids,
         splits=frozenset(row.splits) if row.splits else None,
         run=row.run,
         expires=row.expires.timestamp() if row.expires else None,

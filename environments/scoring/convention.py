@@ -191,12 +191,8 @@ class Coverage:
     def text(self) -> str:
         """A sentence without a full stop: "30 attempts; 6 no call scored 0, 2 infrastructure failures
         excluded"."""
-        return self.text_of(self.parts)
-
-    def text_of(self, parts: Sequence[CoveragePart]) -> str:
-        """Return `text` for these parts."""
         head = f"{self.counted:,} attempt{'' if self.counted == 1 else 's'}"
-        texts = [part.text for part in parts]
+        texts = [part.text for part in self.parts]
         texts += [self.numberless_text] if self.numberless else []
         return f"{head}; {', '.join(texts)}" if texts else head
 

@@ -65,7 +65,7 @@ class RolloutsView(PlatformView):
         if not secrets.is_empty(self.owner):
             with contextlib.suppress(UnicodeDecodeError):  # will be refused
                 content = secrets.json(self.owner, content.decode()).encode()
-        return read_events(content, self.owner, time.time(), self.key.hidden)
+        return read_events(content, self.owner, time.time(), self.key.hidden_environments)
 
     def _check_limits(self, events: ReadEvents) -> None:
         """Raises: Forbidden if a rollout names a run or an environment outside the key's limits;

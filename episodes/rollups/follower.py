@@ -222,24 +222,29 @@ class CoreTime(NamedTuple):
     """For how many seconds a thread has had a core, and has waited for one: 0 where the system does
     not say that."""
 
-    had: float
-    waited: float
+    core_seconds: float
+    waiting_seconds: float
 
     @classmethod
     def now(cls) -> CoreTime:
         """Return the times of this thread."""
         try:
-            had, waits, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+            core_seconds, waiting_seconds, _ = map(
+                int, Path("/proc/thread-self/schedstat").read_text().split()
+            )
         except (OSError, ValueError):
             return cls(time.thread_time(), 0.0)
-        return cls(had / 1e9, waits / 1e9)
+        return cls(core_seconds / 1e9, waiting_seconds / 1e9)
 
     def crowded_rest_seconds(self, before: CoreTime) -> float:
         """Return how long to rest now after work since `before`, because others wait for the cores;
         0: not yet."""
-        had, waits = self.had - before.had, self.waited - before.waited
-        is_due = had > CROWDED_SECONDS and waits > had * CROWDED_SHARE
-        return min(had * CROWDED_FACTOR, MAX_CROWDED_SECONDS) if is_due else 0.0
+        core_seconds, waiting_seconds = (
+            self.core_seconds - before.core_seconds,
+            self.waiting_seconds - before.waiting_seconds,
+        )
+        is_due = core_seconds > CROWDED_SECONDS and waiting_seconds > core_seconds * CROWDED_SHARE
+        return min(core_seconds * CROWDED_FACTOR, MAX_CROWDED_SECONDS) if is_due else 0.0
 
 
 class _PartRunner:

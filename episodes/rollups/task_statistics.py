@@ -21,7 +21,7 @@ from django.db.models import Q
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.scoring.convention import NUMBERLESS
+from environments.scoring.convention import ENVIRONMENT_FAILURES, NUMBERLESS
 from environments.scoring.returns import rounded_sql
 from environments.scoring.task_buckets import Thresholds, bucket_sql
 from environments.wire import NO_NUMBER
@@ -36,13 +36,14 @@ COLUMNS = (
 )
 
 _NOT_BY_PEOPLE = ~Q(player="human")
-_TREATMENT = (
-    "CASE {kind} WHEN 'no_call' THEN SUBSTR(d.convention, 1, 1) WHEN 'expired' THEN "
-    "SUBSTR(d.convention, 2, 1)"
-    " WHEN 'interrupted' THEN SUBSTR(d.convention, 3, 1) WHEN 'env_error' THEN "
-    "SUBSTR(d.convention, 4, 1)"
-    " WHEN 'setup_failed' THEN SUBSTR(d.convention, 4, 1) ELSE 'k' END"
+_KINDS_OF_PARTS = (("no_call",), ("expired",), ("interrupted",), ENVIRONMENT_FAILURES)
+"""Kinds of endings that each part of `Environment.convention` is about."""
+_PARTS = " ".join(
+    f"WHEN '{kind}' THEN SUBSTR(d.convention, {place}, 1)"
+    for place, kinds in enumerate(_KINDS_OF_PARTS, 1)
+    for kind in kinds
 )
+_TREATMENT = f"CASE {{kind}} {_PARTS} ELSE 'k' END"
 # selects each rollout up to three times: over all, for its run, for its model
 _ROLLOUTS = f"""
     SELECT a.task_id, a.environment_id, a.kind, CASE WHEN a.treatment = 'o' THEN 0 ELSE 1 END AS counts,
@@ -65,12 +66,7 @@ _ROLLOUTS = f"""
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """  # nosec B608 # only our own names
-_IS_KIND = [
-    "kind = 'no_call'",
-    "kind = 'expired'",
-    "kind = 'interrupted'",
-    "kind IN ('env_error', 'setup_failed')",
-]
+_IS_KIND = [" OR ".join(f"kind = '{kind}'" for kind in kinds) for kinds in _KINDS_OF_PARTS]
 _FAILURE = f"CASE WHEN {_IS_KIND[-1]} THEN 1 ELSE 0 END"
 _KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
 _EACH = f"""

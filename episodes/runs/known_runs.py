@@ -48,16 +48,16 @@ class KnownRun:
     """Whether a trainer has described it, who then says when it has another model."""
     step: int | None
     """Current training step, as far as a trainer has reported it."""
-    reached: int | None
+    last_step: int | None
     """Highest training step of its episodes; of a described run, the current one."""
     last: float
     """Start of its newest episode, or the last report of its trainer; 0 if there is none."""
 
     def continues_at(self, step: int, now: float) -> bool:
         """Return whether an episode at `step` may be of this run, rather than go back in it."""
-        if self.reached is None or step >= self.reached:
+        if self.last_step is None or step >= self.last_step:
             return True
-        if not is_late(self.id, step, self.reached):
+        if not is_late(self.id, step, self.last_step):
             return False
         if self.is_near(step) and not self.is_quiet(now):
             return True
@@ -66,12 +66,12 @@ class KnownRun:
 
     def is_near(self, step: int, pace: int = 1) -> bool:
         """Return whether `step` is at most MAX_LATE_STEPS away, counted in steps of `pace`."""
-        return self.reached is None or abs(step - self.reached) <= MAX_LATE_STEPS * pace
+        return self.last_step is None or abs(step - self.last_step) <= MAX_LATE_STEPS * pace
 
     def pace(self) -> int:
         """Return how far apart its two newest steps are: 10 for a trainer that counts in tens."""
-        before = None if self.reached is None else _step_before(self.id, self.reached)
-        return 1 if self.reached is None or before is None else self.reached - before
+        before = None if self.last_step is None else _step_before(self.id, self.last_step)
+        return 1 if self.last_step is None or before is None else self.last_step - before
 
     def is_quiet(self, now: float) -> bool:
         return now - self.last > QUIET_SECONDS
@@ -123,8 +123,8 @@ class KnownRuns:
         if model and not run.model:
             Run.objects.filter(pk=run.id, model="").update(model=model)
             run.model = model
-        if about.step is not None and (run.reached is None or about.step > run.reached):
-            run.reached = about.step
+        if about.step is not None and (run.last_step is None or about.step > run.last_step):
+            run.last_step = about.step
         run.last = max(run.last, start)
         return run
 
@@ -186,7 +186,7 @@ def runs_named(title: str, own_id: str) -> list[KnownRun]:
     episodes = Episode.objects.filter(run=OuterRef("pk"))
     with_step = episodes.filter(run_step__isnull=False).order_by("-run_step")
     rows = rows.defer("config", "notes").annotate(
-        reached=Subquery(with_step.values("run_step")[:1]),
+        last_step=Subquery(with_step.values("run_step")[:1]),
         last=Subquery(episodes.order_by("-pk").values("created")[:1]),
     )
     return [_known(row) for row in rows[:MAX_CANDIDATES]]
@@ -194,7 +194,7 @@ def runs_named(title: str, own_id: str) -> list[KnownRun]:
 
 def _known(row: Run) -> KnownRun:
     is_described = row.updated is not None
-    last_step, last = getattr(row, "reached", None), getattr(row, "last", None)
+    last_step, last = getattr(row, "last_step", None), getattr(row, "last", None)
     return KnownRun(
         id=row.pk,
         title=row.title,
@@ -204,6 +204,6 @@ def _known(row: Run) -> KnownRun:
         is_over=row.is_over,
         is_described=is_described,
         step=row.step,
-        reached=row.step if is_described and row.step is not None else last_step,
+        last_step=row.step if is_described and row.step is not None else last_step,
         last=max((moment.timestamp() for moment in (last, row.updated) if moment), default=0.0),
     )

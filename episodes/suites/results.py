@@ -78,7 +78,7 @@ def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
     )
 
 
-class FailingTask(NamedTuple):
+class TaskFailures(NamedTuple):
     """A task of a member at which rollouts ended by failures of the environment, and no attempt
     counts."""
 
@@ -145,7 +145,7 @@ def sums_of_all(
     return sums
 
 
-def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[FailingTask]:
+def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[TaskFailures]:
     """Return the tasks that fail, by the statistics over all attempts. One query."""
     rows = SuiteTask.objects.filter(
         member__in=members,
@@ -158,12 +158,12 @@ def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[FailingTask]:
     values = rows.order_by("member__number", "position").values_list(
         "member", "task", f"{_STATISTICS}env_error"
     )
-    return [FailingTask(*row) for row in values]
+    return [TaskFailures(*row) for row in values]
 
 
 def sums_of_newest(
     member: SuiteMember, by: Players, score: Score
-) -> tuple[dict[str, TaskSums], list[FailingTask]]:
+) -> tuple[dict[str, TaskSums], list[TaskFailures]]:
     """Return the sums by name over the newest episodes, and the tasks that fail, by all agents'
     episodes: with a name or without. Two queries."""
     definition = definition_of_member(member)
@@ -183,7 +183,7 @@ def sums_of_newest(
         if (figure := counts.figure(score)) is not None:
             sums.add(figure, counts.attempts)
     failing = [
-        FailingTask(member.pk, task, count)
+        TaskFailures(member.pk, task, count)
         for task, count in sorted(failures.items())
         if count and task not in attempted_tasks
     ]

@@ -21,8 +21,8 @@ from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
 from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import (
-    FailingTask,
     Players,
+    TaskFailures,
     failing_tasks_of_all,
     is_in_force,
     notes_of,
@@ -125,7 +125,7 @@ class SuiteStandings:
     """Sentences for the page about members that are not counted as usual."""
     failing: int
     """Number of tasks that fail and are no part of the scores."""
-    failing_tasks: Sequence[FailingTask]
+    failing_tasks: Sequence[TaskFailures]
     """Those that exist for the viewer."""
 
     @property
@@ -185,7 +185,7 @@ def rows_by_name(version: SuiteVersion, by: Players, names: Sequence[str]) -> li
 
 def _rows(
     version: SuiteVersion, members: Sequence[SuiteMember], by: Players
-) -> tuple[dict[str, SuiteRow], list[FailingTask]]:
+) -> tuple[dict[str, SuiteRow], list[TaskFailures]]:
     """Return the row of each player that has an attempt, without its rank, and the tasks that
     fail."""
     score = cast(Score, version.score)

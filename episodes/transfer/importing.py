@@ -170,7 +170,7 @@ class Import:
         before = 0
         for source in self._sources:
             for item in source.items():
-                self._progress(before + item.done, self._total)
+                self._progress(before + item.read_bytes, self._total)
                 try:
                     yield self._parsed(item)
                 except BadRow as error:

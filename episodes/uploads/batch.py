@@ -236,7 +236,7 @@ class UploadBatch:
             state |= self._start(start, upload.key_label, upload.received)
             name = start.environment_name
             state["hosted_environment_id"] = (
-                None if name in upload.hidden else environments.get(name)
+                None if name in upload.hidden_environments else environments.get(name)
             )
         info = merged(json.loads(state["info"] or "{}"), change.infos)
         latest = {key: value for key, (_, value) in info.items()}

@@ -100,7 +100,7 @@ class UploadChunk:
 
     key_label: str
     received: float
-    hidden: Collection[str] = ()
+    hidden_environments: Collection[str] = ()
     """Names of the private environments that do not exist for the key, in lower case."""
     starts: list[RolloutStart] = field(default_factory=list)
     updates: list[RolloutUpdate] = field(default_factory=list)

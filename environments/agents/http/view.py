@@ -107,7 +107,7 @@ class ProtocolView(APIView):
                 raise UnsupportedMediaType("", detail=text)
             self.path_environment = kwargs.get("env_name")
             if self.path_environment is not None and not (
-                key.hidden and self._goes_on(self.path_environment)
+                key.hidden_environments and self._goes_on(self.path_environment)
             ):
                 self.find_environment(self.path_environment)
             method = http_request.method.lower()
@@ -125,7 +125,7 @@ class ProtocolView(APIView):
     def _goes_on(self, environment: str) -> bool:
         """Return whether the request belongs to a session whose environment became private after it
         was opened."""
-        if not self.is_of_session or environment.lower() not in self.key.hidden:
+        if not self.is_of_session or environment.lower() not in self.key.hidden_environments:
             return False
         sid = utf8(
             self.http_request.META.get(self.session_meta, ""), "The session's header"
@@ -154,7 +154,7 @@ class ProtocolView(APIView):
         the key; Forbidden."""
         self.key.check_environment(name)
         environment = self.service.registry.find(name)
-        if environment is None or environment.name in self.key.hidden:
+        if environment is None or environment.name in self.key.hidden_environments:
             raise UnknownEnvironment(name, self.key.among(self.service.registry.names))
         return environment
 
@@ -192,7 +192,7 @@ class ProtocolView(APIView):
         Forbidden when the key may not use it."""
         name = self.http_request.META.get("HTTP_X_DEPLOYMENT")
         environment = self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
-        if environment is None or environment.name in self.key.hidden:
+        if environment is None or environment.name in self.key.hidden_environments:
             return None
         self.key.check_environment(environment.name)
         return environment

@@ -129,7 +129,7 @@ class Endpoint:
 
     async def _initialize(self, message: JSONRPCRequest) -> Response:
         # the request came as one of a session that is still live
-        if self._environment in self._key.hidden:
+        if self._environment in self._key.hidden_environments:
             raise UnknownEnvironment(
                 self._environment, self._key.among(self._service.registry.names)
             )

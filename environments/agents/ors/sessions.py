@@ -61,7 +61,7 @@ class Create(ProtocolView):
         secrets = {**secrets_in(meta.get("HTTP_X_SECRETS", "")), **(message.secrets or {})}
         run_fields = take_run_fields(secrets)
         environments = self.key.environments
-        if self.key.hidden:
+        if self.key.hidden_environments:
             environments = frozenset(self.key.among(self.service.registry.names))
         return SessionRequest(
             sid=sid,
@@ -100,7 +100,9 @@ class Create(ProtocolView):
             return self.find_environment(message.env_name).name
         if self.deployment is not None:
             return self.deployment.name
-        names = [name for name in self.service.registry.names if name not in self.key.hidden]
+        names = [
+            name for name in self.service.registry.names if name not in self.key.hidden_environments
+        ]
         return None if message.task_spec is None and len(names) > 1 else default.name
 
 

@@ -12,7 +12,7 @@ from environments.schemas.inputs import FINAL_MESSAGE
 
 
 async def check_scoring(state: CheckState) -> None:
-    if not state.samples or not (await state.checked.tools()).get("supports_score_group"):
+    if not state.samples or not (await state.environment.tools()).get("supports_score_group"):
         return
     candidates = [
         {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
@@ -20,7 +20,7 @@ async def check_scoring(state: CheckState) -> None:
     ]
     problem = ""
     try:
-        async with closing(state.checked.open(state.samples[0])) as seat:
+        async with closing(state.environment.open(state.samples[0])) as seat:
             answer = await seat.score(candidates)
         scores = answer.get("scores") if isinstance(answer, dict) else None
         rewards = [

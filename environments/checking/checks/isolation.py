@@ -98,7 +98,7 @@ async def _check_side_by_side(
 
 async def _replay(state: CheckState, script: PlayedEpisode) -> list[CallAnswer]:
     """Return the results of the script's calls in a new session. Raises: Broken, RequestRefused."""
-    async with closing(state.checked.open(script.sample)) as seat:
+    async with closing(state.environment.open(script.sample)) as seat:
         return await _answers(seat, script)
 
 
@@ -111,7 +111,7 @@ async def _replay_together(
     """
     seats: list[CheckedSession] = []
     try:
-        opening = [state.checked.open(script.sample) for script in scripts]
+        opening = [state.environment.open(script.sample) for script in scripts]
         for session in await asyncio.gather(*opening, return_exceptions=True):
             if isinstance(session, BaseException):
                 raise session

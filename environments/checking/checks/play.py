@@ -60,7 +60,7 @@ async def _play(
     """Play one episode. Tools that never return are added to `hung`, problems after the end to
     `late`."""
     random, moves, observations = state.random(f"episode/{number}"), list[PlayedMove](), Seen()
-    async with closing(state.checked.open(sample)) as seat:
+    async with closing(state.environment.open(sample)) as seat:
         observations.add(_text(await seat.prompt()))
         tools = await seat.tools()
         for tool, arguments in choices(
@@ -203,7 +203,7 @@ def _check_finish(state: CheckState, late: list[str]) -> None:
 
 
 async def _check_refusals(state: CheckState) -> None:
-    async with closing(state.checked.open(state.samples[0])) as seat:
+    async with closing(state.environment.open(state.samples[0])) as seat:
         answer = await seat.call(NO_SUCH_TOOL, {})
         state.report.expect(
             "unknown tool",

@@ -74,7 +74,7 @@ async def check_prompts(state: CheckState) -> None:
 
 async def _read(state: CheckState, sample: Sample) -> tuple[Any, dict[str, Any]]:
     """Return prompt and tools of a new session. Raises: Broken, RequestRefused."""
-    async with closing(state.checked.open(sample)) as seat:
+    async with closing(state.environment.open(sample)) as seat:
         return await seat.prompt(), await seat.tools()
 
 

@@ -57,7 +57,7 @@ async def check_health(state: CheckState) -> None:
 async def check_keys(state: CheckState) -> None:
     """Check that answers have all keys, because both SDKs' clients construct their types from them
     and require some."""
-    listing = await state.checked.tools()
+    listing = await state.environment.tools()
     odd = [
         f"Tool {tool.get('name')!r} has the keys {sorted(tool)}; clients accept exactly "
         f"{sorted(_TOOL_KEYS)}."
@@ -181,8 +181,8 @@ async def _check_call(state: CheckState, seat: RemoteSeat) -> None:
 
 
 def _door(state: CheckState) -> RemoteEnvironment:
-    assert isinstance(state.checked, RemoteEnvironment)
-    return state.checked
+    assert isinstance(state.environment, RemoteEnvironment)
+    return state.environment
 
 
 CHECKS: list[tuple[str, Callable[[CheckState], Awaitable[None]]]] = [

@@ -27,7 +27,7 @@ async def check_tasks(state: CheckState) -> None:
 
 
 async def _check_splits(state: CheckState) -> bool:
-    splits = await state.checked.splits()
+    splits = await state.environment.splits()
     try:
         names = [Split.model_validate(split).name for split in splits]
     except ValueError as error:
@@ -46,7 +46,10 @@ async def _check_listings(state: CheckState) -> None:
     problems, unstable, sizes = [], [], []
     for split in state.splits:
         try:
-            first, second = await state.checked.tasks(split), await state.checked.tasks(split)
+            first, second = (
+                await state.environment.tasks(split),
+                await state.environment.tasks(split),
+            )
         except (Broken, RequestRefused) as error:
             problems.append(str(error))
             continue
@@ -166,7 +169,7 @@ async def _check_indexes(state: CheckState) -> None:
 
 
 async def _index_problems(state: CheckState, split: str) -> list[str]:
-    environment, listing = state.checked, state.listings.get(split)
+    environment, listing = state.environment, state.listings.get(split)
     count = await environment.count(split)
     if listing is not None and count != len(listing):
         return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; make both agree."]
@@ -236,14 +239,14 @@ async def _choose_samples(state: CheckState) -> None:
     for split in state.splits[: MAX_SAMPLES // 2]:
         listing = state.listings.get(split)
         try:
-            count = await state.checked.count(split) if listing is None else len(listing)
+            count = await state.environment.count(split) if listing is None else len(listing)
             indexes = (
                 sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))})
                 if count
                 else []
             )
             tasks = [
-                listing[i] if listing is not None else await state.checked.task(split, i)
+                listing[i] if listing is not None else await state.environment.task(split, i)
                 for i in indexes
             ]
         except (Broken, RequestRefused):  # reported by the checks before

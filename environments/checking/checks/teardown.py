@@ -12,7 +12,7 @@ async def check_teardown(state: CheckState) -> None:
     sample = state.samples[0]
     problem = ""
     try:
-        seat = await state.checked.open(sample)
+        seat = await state.environment.open(sample)
         await seat.prompt()
         await seat.close()
     except (Broken, RequestRefused) as error:
@@ -26,7 +26,7 @@ async def check_teardown(state: CheckState) -> None:
     if not state.local.hosted.overrides("teardown"):
         return state.report.skip("without setup and twice", "The class has no teardown of its own.")
     # the server calls teardown after a failed setup too
-    seat = await state.checked.open(sample, with_setup=False)
+    seat = await state.environment.open(sample, with_setup=False)
     try:
         await seat.close()
     except (Broken, RequestRefused) as error:

@@ -14,7 +14,7 @@ from environments.wire import ListToolsOutput
 
 
 async def check_tools(state: CheckState) -> None:
-    listing = await state.checked.tools()
+    listing = await state.environment.tools()
     try:
         ListToolsOutput.model_validate(listing)
     except ValueError as error:

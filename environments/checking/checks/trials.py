@@ -199,7 +199,7 @@ async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
 async def _idle_calls(state: CheckState, sample: Sample) -> list[tuple[str, dict[str, Any]]]:
     """Return each call that can be made without any thought: the tools that need no input, and an
     empty message."""
-    async with closing(state.checked.open(sample)) as seat:
+    async with closing(state.environment.open(sample)) as seat:
         listing = await seat.tools()
     calls: list[tuple[str, dict[str, Any]]] = [
         (tool["name"], {})
@@ -218,7 +218,7 @@ async def _idled(
     first, or one that ended the episode.
     """
     moves: list[PlayedMove] = []
-    async with closing(state.checked.open(sample)) as seat:
+    async with closing(state.environment.open(sample)) as seat:
         with suppress(Broken, RequestRefused):  # reported by the checks of play
             while len(moves) < MAX_IDLE_CALLS:
                 moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))

@@ -108,9 +108,9 @@ class _ExistingTasks:
     """Places by task id."""
     heirs: dict[int, KnownTask] = field(default_factory=dict)
     """What edits made of superseded tasks, by their ids."""
-    respelled: dict[str, int] = field(default_factory=dict)
+    old_spellings: dict[str, int] = field(default_factory=dict)
     """Superseded tasks that new rows have in another spelling, by the hashes of the rows."""
-    quarantined: dict[str, KnownTask] = field(default_factory=dict)
+    quarantined_tasks: dict[str, KnownTask] = field(default_factory=dict)
     """Quarantined tasks that new rows have in another spelling, by the hashes of the rows."""
 
 
@@ -158,10 +158,10 @@ class Review:
 
     def _decide(self, row: FileTask, existing: _ExistingTasks) -> Decision | Refusal:
         task, digest = existing.tasks.get(row.hash), row.hash
-        if task is None and (task := existing.quarantined.get(row.hash)):
+        if task is None and (task := existing.quarantined_tasks.get(row.hash)):
             self.report.quarantined += 1
             digest = task.hash
-        heir = existing.heirs.get(task.id if task else existing.respelled.get(row.hash, 0))
+        heir = existing.heirs.get(task.id if task else existing.old_spellings.get(row.hash, 0))
         # a row that names the edit brings the earlier content back on purpose
         if heir and heir.hash != row.origin:
             self.report.superseded += 1
@@ -230,11 +230,11 @@ class Review:
                 spelling = _digest(apart_from_spelling(row.text))
                 old = self._superseded.get(spelling)
                 if old or row.origin:  # a row with an origin says itself what it edits
-                    batch.respelled |= {row.hash: old} if old else {}
+                    batch.old_spellings |= {row.hash: old} if old else {}
                 elif spelling in self._quarantined:
                     spellings[row.hash] = self._quarantined[spelling]
         tasks += tasks_by_hash(self._target.environment.pk, set(spellings.values()) - hashes_here)
-        heirs = successors_of([*(pk for _, pk, *_ in tasks), *batch.respelled.values()])
+        heirs = successors_of([*(pk for _, pk, *_ in tasks), *batch.old_spellings.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
         edit_rows = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
         ids = [row[1] for row in tasks] + [row[1] for row in edit_rows]
@@ -244,7 +244,7 @@ class Review:
             return KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, text)
 
         batch.tasks = {row[0]: known(*row) for row in tasks}
-        batch.quarantined = {row: batch.tasks[digest] for row, digest in spellings.items()}
+        batch.quarantined_tasks = {row: batch.tasks[digest] for row, digest in spellings.items()}
         by_id = {row[1]: known(*row) for row in edit_rows}
         batch.heirs = {old: by_id[new] for old, new in heirs.items()}
         places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)

@@ -50,7 +50,7 @@ def test_it_does_not_rest_longer_because_it_begins_after_many_endings(
 
 
 def test_a_part_rests_after_its_turn_if_it_has_waited_for_a_core() -> None:
-    before = CoreTime(had=10.0, waited=5.0)
+    before = CoreTime(core_seconds=10.0, waiting_seconds=5.0)
     assert CoreTime(10.5, 5.1).crowded_rest_seconds(before) == pytest.approx(4.5)
     assert CoreTime(20.0, 9.0).crowded_rest_seconds(before) == pytest.approx(30.0)
     assert CoreTime(10.5, 5.01).crowded_rest_seconds(before) == 0.0
@@ -60,7 +60,7 @@ def test_a_part_rests_after_its_turn_if_it_has_waited_for_a_core() -> None:
 def test_it_knows_how_long_it_has_had_a_core() -> None:
     before = CoreTime.now()
     sum(range(2_000_000))
-    assert CoreTime.now().had > before.had
+    assert CoreTime.now().core_seconds > before.core_seconds
 
 
 async def until_followed(name: str, end_number: int) -> None:

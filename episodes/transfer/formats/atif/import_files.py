@@ -40,7 +40,7 @@ class FileItem(NamedTuple):
     content: bytes | str
     """The bytes; a text says why there are none, as the end of a sentence."""
     folder: Folder
-    done: int
+    read_bytes: int
     """Number of bytes of the source read so far."""
 
 
