@@ -67,11 +67,11 @@ PAGES = (
     "orsweb.operations.page",
 )
 AGENTS = (
-    "environments.agents.mcp.urls",
+    "environments.agents.mcp.view",
     "environments.agents.ors.urls",
     "episodes.platform_api.urls",
     "episodes.recording.recorder",
-    "orsweb.operations.urls",
+    "orsweb.operations.endpoints",
 )
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
 """The modules of bundled environments that make their tasks once in a process, which takes most of

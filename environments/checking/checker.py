@@ -17,9 +17,7 @@ from environments.checking.check_state import CheckOptions, CheckState
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, TimeLimit
 from environments.checking.checks import (
     fresh_process,
-    group_scores,
     isolation,
-    leftovers,
     play,
     prompts,
     protocol,
@@ -51,7 +49,7 @@ _STATIC: list[tuple[str, Check]] = [
 _LIVE: list[tuple[str, Check]] = [
     ("prompts", prompts.check_prompts),
     ("play", play.check_play),
-    ("play", group_scores.check_scoring),
+    ("play", rewards.check_scoring),
     ("rewards", rewards.check_rewards),
     ("trials", trials.check_trials),
     ("sessions", isolation.check_isolation),
@@ -60,7 +58,7 @@ _LIVE: list[tuple[str, Check]] = [
 ]
 _LAST: list[tuple[str, Check]] = [
     ("processes", fresh_process.check_fresh_processes),
-    ("teardown", leftovers.check_leftovers),
+    ("teardown", teardown.check_leftovers),
 ]
 """Play again what the others have played."""
 

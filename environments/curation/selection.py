@@ -186,8 +186,8 @@ class Selection(TaskFilter):
         seconds: float | None = None,
         max_tested: int | None = None,
     ) -> SelectionBatch:
-        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or so
-        many were `max_tested`.
+        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or
+        `max_tested` tasks were tested.
 
         A cursor that cannot be read counts as none.
         """
@@ -234,7 +234,8 @@ class Selection(TaskFilter):
         """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at
         most `seconds`.
 
-        `max_tested`: without a split, how many tasks are looked at before the rest is left uncounted.
+        `max_tested`: without a split, how many tasks are looked at before the rest is left
+        uncounted.
         """
         batch = self.batch(limit=limit + 1, seconds=seconds, max_tested=max_tested)
         is_over = len(batch.ids) > limit

@@ -415,8 +415,8 @@ class SessionService:
         """Start a tool call, rejoin one by its task_id, or return a recorded one; never run it
         twice.
 
-        `hidden_environments`: ids of environments whose recorded calls do not exist for the owner. `sent_id`:
-        task_id of the call that this request starts, or started if it was sent before.
+        `hidden_environments`: ids of environments whose recorded calls do not exist for the owner.
+        `sent_id`: task_id of the call that this request starts, or started if it was sent before.
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has
         failed), InvalidRequest, Draining, OverQuota.

@@ -20,7 +20,13 @@ from typing import Any
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
-from rest_framework.exceptions import ErrorDetail, PermissionDenied
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    ErrorDetail,
+    PermissionDenied,
+    Throttled,
+)
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
@@ -31,7 +37,6 @@ from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import viewer_of
 from environments.errors import KeyRefused
 from environments.keys.agent_key import EVERYBODY, AgentKey, sent_key
-from environments.keys.authentication_error import authentication_error
 from environments.keys.keyring import ring
 from environments.models import Viewer
 from episodes.visibility import TaskGuard, key_of_person
@@ -121,8 +126,10 @@ def _reader_with(request: Request) -> Reader:
     try:
         key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
     except KeyRefused as error:
-        failure = authentication_error(error)
-        failure.detail = ErrorDetail(f"{error}.")
+        failure: APIException = (
+            Throttled(error.wait_seconds) if error.wait_seconds else AuthenticationFailed()
+        )
+        failure.detail = ErrorDetail(f"{error}.")  # without the sentence that DRF adds
         raise failure from None
     return Reader(key=key)
 

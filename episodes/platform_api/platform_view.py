@@ -98,3 +98,15 @@ def failure(status: int, detail: Any, headers: Mapping[str, str] | None = None) 
     )
     response = json_response({"detail": detail, "message": message})
     return Response(response.body, status=status, headers=JSON_HEADERS + pairs)
+
+
+class CurrentNamespace(PlatformView):
+    """The label of the key, or `local` on a server without keys. There are no organisations."""
+
+    http_method_names = ["get"]
+    scopes = ()
+
+    async def get(self) -> Response:
+        if self.query.get("type") == "org":
+            return failure(404, "This server has no organisations; use type=user.")
+        return json_response({"name": self.namespace, "id": self.namespace, "type": "user"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from episodes.platform_api import current_namespace, environments, rollouts, runs
-from episodes.platform_api.platform_view import UnknownAddress
+from episodes.platform_api import environments, rollouts, runs
+from episodes.platform_api.platform_view import CurrentNamespace, UnknownAddress
 
 OF_ENVIRONMENT = {
     "variants": environments.Variants,
@@ -15,7 +15,7 @@ OF_ENVIRONMENT = {
 
 urlpatterns = [
     path("v1/rollouts", rollouts.RolloutsView.as_view()),
-    path("v1/namespace/current", current_namespace.CurrentNamespace.as_view()),
+    path("v1/namespace/current", CurrentNamespace.as_view()),
     path("v1/environments", environments.PlatformEnvironments.as_view()),
     *(
         path(f"v1/environments/<str:owner_name>/<str:name>/{word}", view.as_view())

@@ -223,8 +223,8 @@ class Recorder:
         """Return the call `task_id` of the owner's session, of its newest episode that has one;
         else None.
 
-        Waits while the database is away. `hidden_environments`: ids of the environments that do not exist for
-        the owner.
+        Waits while the database is away. `hidden_environments`: ids of the environments that do not
+        exist for the owner.
         """
         return await self._ask(_recall, session_id, owner, task_id, hidden_environments)
 

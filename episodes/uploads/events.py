@@ -132,8 +132,8 @@ class ReadEvents:
 def read_events(
     content: bytes, key_label: str, now: float, hidden_environments: Collection[str] = ()
 ) -> ReadEvents:
-    """Return the events in the body of a request. `hidden_environments` is that of UploadChunk. Raises:
-    BadUpload."""
+    """Return the events in the body of a request. `hidden_environments` is that of UploadChunk.
+    Raises: BadUpload."""
     chunk = UploadChunk(key_label, now, hidden_environments)
     read = ReadEvents([chunk])
     # a search holds the interpreter

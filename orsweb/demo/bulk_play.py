@@ -24,7 +24,7 @@ from environments.runtime.session_request import SessionRequest
 from environments.runtime.threads import ThreadPool
 from environments.service import get_record
 from episodes.uploads.events import read_events
-from orsweb.demo.players import PLAYERS, repair
+from orsweb.demo.players import PLAYERS, exploit_repair
 from orsweb.demo.script import ScriptPart
 from orsweb.demo.scripted_session import EpisodeOver, ScriptedAnswer
 
@@ -110,7 +110,7 @@ class PlayedEpisode:
             assert note is not None
             self.rows.append(note)
             if part.max_calls:
-                play = repair.exploit if part.is_exploit else PLAYERS[part.environment]
+                play = exploit_repair if part.is_exploit else PLAYERS[part.environment]
                 await play(spec, part.skill, self._random, self.act)
         except EpisodeOver:
             pass

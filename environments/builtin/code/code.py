@@ -139,9 +139,8 @@ class Code(Environment):
             f"Write a Python function:\n\n    def {self.task.signature}\n\n{self.task.question}\n\n"
             + (f"Examples:\n{examples}\n\n" if public else "")
             + "Try it with the tool `run`, then call `submit` with the complete program. It is "
-            "tested with "
-            f"{len(hidden_cases)} hidden calls of at most {seconds} s each, and the share that is right "
-            "is your reward. You "
+            f"tested with {len(hidden_cases)} hidden calls of at most {seconds} s each, and the "
+            "share that is right is your reward. You "
             "submit once. Only Python's standard library is there; nothing is kept from one run to "
             "the next."
         )

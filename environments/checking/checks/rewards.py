@@ -1,5 +1,5 @@
 """Checks that the rewards of the played episodes agree with what the class declares about its
-rewards."""
+rewards, and that score_group, if it is offered, returns one for each candidate, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.checking.check_state import CheckState
+from environments.checking.checked_environment import Broken, closing
+from environments.database.storable import double_of
 from environments.display.numbers import plain, threshold_text
+from environments.schemas.inputs import FINAL_MESSAGE
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
 
@@ -125,3 +128,32 @@ def return_of(rewards: Sequence[float], definition: str) -> float:
     if definition == "mean":
         return min(math.fsum(rewards) / len(rewards), max(rewards))
     return rewards[-1] if definition == "last" else max(rewards)
+
+
+async def check_scoring(state: CheckState) -> None:
+    if not state.samples or not (await state.environment.tools()).get("supports_score_group"):
+        return
+    candidates = [
+        {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
+        for text in (FINAL_MESSAGE, "I do not know.")
+    ]
+    problem = ""
+    try:
+        async with closing(state.environment.open(state.samples[0])) as seat:
+            answer = await seat.score(candidates)
+        scores = answer.get("scores") if isinstance(answer, dict) else None
+        rewards = [
+            double_of(score["reward"])
+            for score in (scores if isinstance(scores, list) else ())
+            if isinstance(score, dict) and isinstance(score.get("reward"), int | float)
+        ]
+        if len(rewards) != len(candidates) or not all(map(math.isfinite, rewards)):
+            problem = (
+                f"score_group returned {answer!r} for 2 candidates; return one finite reward for "
+                "each, in order."
+            )
+    except Broken as error:
+        problem = str(error)
+    state.report.expect(
+        "groups are scored", not problem, problem, "Each candidate of a group has a finite reward."
+    )
