@@ -1,9 +1,11 @@
-"""What files of figures say about their figures: definition and coverage."""
+"""CSV files of figures, and what their headers say: definition and coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from django.http import HttpResponse
 
 from environments.display.numbers import digits_of
 from environments.scoring.convention import CONVENTION_PARTS, Coverage, coverages_together
@@ -71,3 +73,12 @@ def coverage_header(coverages: Iterable[Coverage | None]) -> dict[str, str]:
         series = [coverages_together([coverage for coverage in series if coverage])]
     texts = ["" if coverage is None else coverage.text for coverage in series]
     return {COVERAGE_HEADER: " | ".join(texts)}
+
+
+def csv_response(
+    name: str, lines: Iterable[str], headers: Mapping[str, str] | None = None
+) -> HttpResponse:
+    """Return the response with a CSV file of this name."""
+    response = HttpResponse("".join(lines), content_type="text/csv; charset=utf-8", headers=headers)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response

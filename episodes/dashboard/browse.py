@@ -1,5 +1,5 @@
-"""The list of episodes, with filters and sorting in the address, the preview of one episode, and
-saved views."""
+"""The list of episodes, with filters and sorting in the address, and the preview of one
+episode."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.features import named
-from environments.filtering.addresses import takes
-from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
 from episodes.browsing.named_places import places_named
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.live_parts import shared_part
+from episodes.dashboard.saved_views import ViewPage
 from episodes.filtering.columns import HEADINGS, headings, with_list_columns
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, people, runs, studies
-from episodes.models import Episode, Run, SavedView
+from episodes.models import Episode, Run
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
 
@@ -138,7 +135,8 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "players": PLAYER_CHOICES.items(),
         "people": people(viewer) if is_of_people else (),
         "studies": studies(viewer),
-        "views": saved_views(viewer),
+        "views": VIEWS.views(viewer),
+        "address": query.to_query(),
         "formats": named("episode_formats"),
         "definition": page.definition,
         "own_definition": environment.default_return if environment else "",
@@ -168,55 +166,16 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
 # --- saved views ----------------------------------------------------------------------------------
 
 
-def saved_views(viewer: Viewer) -> list[SavedView]:
-    """Return the saved views. Those whose filter names what is hidden from the reader do not exist
-    for them.
-
-    A few queries for each view if something is hidden, otherwise one.
-    """
-    views = list(SavedView.objects.all())
-    if not viewer.hides_anything:
-        return views
-    visible = []
-    for view in views:
-        try:
-            query = EpisodeListQuery.parse(
-                dict(parse_qsl(view.query)), viewer, also=("after", "columns")
-            )
-        except BadFilter:  # a parameter that an earlier version had
-            continue
-        if not NamedRows.of(query.filter).unknown:
-            visible.append(view)
-    return visible
+def _saved_address(query: str, viewer: Viewer) -> str:
+    """Return the query string of a view as it is saved. Raises: BadFilter."""
+    view = EpisodeListQuery.parse(dict(parse_qsl(query)), viewer, also=("columns",))
+    replace(view, size=1).result()  # refuses a cursor of another order
+    return view.to_query()
 
 
-@require_POST
-@takes()
-def save_view(request: HttpRequest) -> HttpResponse:
-    """Save `query` as a view named `name`, and replace a view of that name. Raises: BadRequest."""
-    name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
-    if not name or len(name) > 100 or "\0" in name:
-        raise BadRequest(
-            f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}."
-        )
-    try:
-        parameters = dict(parse_qsl(query, max_num_fields=100))
-        view = EpisodeListQuery.parse(parameters, viewer_of(request.user), also=("columns",))
-        replace(view, size=1).result()  # refuses a cursor of another order
-    except (BadFilter, ValueError) as error:
-        raise BadRequest(f"This view cannot be saved: {error}") from error
-    address = view.to_query()
-    author = request.user.get_username()[:150]
-    SavedView.objects.update_or_create(name=name, defaults={"query": address, "author": author})
-    return HttpResponseRedirect(f"{reverse('episodes')}?{address}")
+def _is_visible(query: str, viewer: Viewer) -> bool:
+    view = EpisodeListQuery.parse(dict(parse_qsl(query)), viewer, also=("after", "columns"))
+    return not NamedRows.of(view.filter).unknown
 
 
-@require_POST
-@takes()
-def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete a saved view and redirect to the Episodes page with `query`."""
-    for view in saved_views(viewer_of(request.user)):
-        if view.pk == pk:
-            view.delete()
-    query = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
-    return HttpResponseRedirect(f"{reverse('episodes')}?{query}")
+VIEWS = ViewPage("episodes", _saved_address, _is_visible)

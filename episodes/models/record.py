@@ -408,13 +408,17 @@ class Step(models.Model):
 class SavedView(models.Model):
     """A page with its filters under a name, for everybody who may see pages."""
 
-    name = models.CharField(max_length=100, unique=True)
-    query = models.TextField(help_text="Of the Episodes page, as in its address")
+    page = models.CharField(max_length=20, default="episodes", help_text="Its name in addresses")
+    name = models.CharField(max_length=100)
+    query = models.TextField(help_text="Of the page, as in its address")
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["page", "name"], name="savedview_unique")
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -8,7 +8,7 @@ import math
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -88,19 +88,21 @@ def place_of_value(value: Scalar) -> tuple[int, float, str] | None:
     return None if value is None else (1, 0, str(value))
 
 
-def runs_by_value(values: Mapping[int, Scalar]) -> dict[str | None, list[int]]:
-    """Return the ids of the runs with each value, by its text: numbers first, by size, last None
-    for the runs without a value.
+def runs_by_values(
+    values: Mapping[int, Sequence[Scalar]],
+) -> dict[tuple[str | None, ...], list[int]]:
+    """Return the ids of the runs with the same values, by their texts: numbers first, by size, last
+    None for runs without a value.
 
     `values`: of each run, by its id.
     """
-    runs = defaultdict[str | None, list[int]](list)
-    places = dict[str | None, tuple[int, float, str]]()
-    for run, value in values.items():
-        text = None if value is None else value_text(value)
-        runs[text].append(run)
-        places[text] = place_of_value(value) or (2, 0, "")
-    return {text: runs[text] for text in sorted(runs, key=places.__getitem__)}
+    runs = defaultdict[tuple[str | None, ...], list[int]](list)
+    places = dict[tuple[str | None, ...], list[tuple[int, float, str]]]()
+    for run, row in values.items():
+        texts = tuple(None if value is None else value_text(value) for value in row)
+        runs[texts].append(run)
+        places[texts] = [place_of_value(value) or (2, 0, "") for value in row]
+    return {texts: runs[texts] for texts in sorted(runs, key=places.__getitem__)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from environments.access.privacy import viewer_of
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, chosen, given
+from episodes.attempts.file_headers import csv_response
 from episodes.figures.comparison.pages import task_lines
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
@@ -72,13 +73,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         raise BadFilter("cite", cite, f"no {by} of this name has a rank here")
     if file_format == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
-        headers = {
-            "Content-Disposition": f'attachment; filename="{file}"',
-            "X-Suite-Hash": version.hash,
-        }
-        return HttpResponse(
-            "".join(_csv(results)), content_type="text/csv; charset=utf-8", headers=headers
-        )
+        return csv_response(file, _csv(results), {"X-Suite-Hash": version.hash})
     runs = {}
     if by == "run":
         names = [row.key for row in results.rows]

@@ -9,11 +9,12 @@ from django.urls import path
 
 from environments.features import url_patterns
 from episodes.dashboard import replay, replay_conversation, replay_raw
-from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
+from episodes.dashboard.browse import episode_preview, episodes
 from episodes.dashboard.events import events
 from episodes.dashboard.guards import of_episode, unless_blind
 from episodes.dashboard.palette import palette
 from episodes.dashboard.rollouts import rollout_link, rollout_page, rollouts
+from episodes.dashboard.saved_views import delete_view, save_view
 from episodes.figures import urls as figures
 
 OF_EPISODE: list[tuple[str, Any, str]] = [

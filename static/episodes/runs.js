@@ -53,6 +53,15 @@ function link(selector, page, most, reason, least = 1) {
   element.title = isAble ? "" : picked.size > most ? `Select at most ${most} runs` : reason;
 }
 
+// Pinned cells stay beside each other at the left while the table scrolls.
+function placePinned() {
+  let left = 0;
+  for (const head of document.querySelectorAll("th.pinned")) {
+    for (const row of head.closest("table").rows) row.cells[head.cellIndex].style.left = `${left}px`;
+    left += head.offsetWidth;
+  }
+}
+
 function unselect() {
   if (!picked.size) return false;
   picked = new Set();
@@ -80,6 +89,7 @@ const KEYS = {
 
 document.addEventListener("change", changed);
 document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
+document.addEventListener("htmx:afterSwap", placePinned);
 document.addEventListener("htmx:afterSwap", showPicked); // a table that was fetched again has the same runs selected
 pickList?.addEventListener("click", () => {
   picked = new Set(listed);
@@ -87,3 +97,4 @@ pickList?.addEventListener("click", () => {
 });
 bar.querySelector("[data-unselect]").addEventListener("click", unselect);
 showPicked();
+placePinned();

@@ -17,7 +17,7 @@ from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
-from episodes.attempts.file_headers import coverage_header, definition_header
+from episodes.attempts.file_headers import coverage_header, csv_response, definition_header
 from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
@@ -108,13 +108,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     query = RunComparisonQuery.parse(request.GET.dict(), viewer)
     if query.curves.format == "csv":
         pairing = query.pairing(MAX_FILE_TASKS)
-        headers = {
-            "Content-Disposition": 'attachment; filename="compared-runs.csv"',
-            **definition_header(pairing.definition),
-            **coverage_header(pairing.coverage),
-        }
-        content = "".join(query.csv_lines(pairing, viewer))
-        return HttpResponse(content, content_type="text/csv; charset=utf-8", headers=headers)
+        headers = definition_header(pairing.definition) | coverage_header(pairing.coverage)
+        return csv_response("compared-runs.csv", query.csv_lines(pairing, viewer), headers)
     pairing, drawing = query.pairing(MAX_TASKS), curve_charts(query.curves, MIN_BLOCKS)
     settings = settings_of(query.runs)
     measures = {line.measure for line in pairing.measures}

@@ -79,7 +79,8 @@ class CurveQuery:
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
     group: str = ""
-    """Name of the value of configurations by which runs are grouped; empty: a curve for each."""
+    """Names of the values of configurations by which runs are grouped, with commas between them;
+    empty: a curve for each."""
     are_together: bool = False
     """Whether the splits that a run played are drawn as one curve."""
     smoothing: Smoothing = NOT_SMOOTHED

@@ -454,7 +454,7 @@ def _grouped(
     configs = configs_of(overlay.runs)
     if not query.group:
         return names_that_differ(configs), []
-    groups = groups_by(query.group, configs)
+    groups = groups_by(query.group.split(","), configs)
     by_run = {
         part.run.pk: line for part, line in zip(overlay.parts, series, strict=True) if part.run
     }

@@ -22,7 +22,12 @@ from environments.errors import nearest_names
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, given
 from environments.models import Environment, Viewer
-from episodes.attempts.file_headers import MAX_NAMED, coverage_header, definition_header
+from episodes.attempts.file_headers import (
+    MAX_NAMED,
+    coverage_header,
+    csv_response,
+    definition_header,
+)
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
@@ -82,13 +87,11 @@ def curves(request: HttpRequest) -> HttpResponse:
         if len(errors) > MAX_NAMED:
             errors = [max(errors)]
         headers = {
-            "Content-Disposition": 'attachment; filename="curve.csv"',
             **definition_header(*drawing.definitions),
             **coverage_header(series.coverage for series in drawing.series),
             "X-Success-Error": " | ".join(f"{error:g}" for error in errors),
         }
-        lines = "".join(csv_of(drawing))
-        return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
+        return csv_response("curve.csv", csv_of(drawing), headers)
     if query.format == "json":
         return JsonResponse({"charts": charts_of(drawing)})
     if query.format:

@@ -1,4 +1,4 @@
-"""Runs of a chart grouped by a value of their configuration: the mean of their curves, with the
+"""Runs of a chart grouped by values of their configuration: the mean of their curves, with the
 standard deviation over the runs, which are usually seeds."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from environments.errors import shorten
 from episodes.figures.block_queries import Axis
 from episodes.models import Run
-from episodes.runs.config_values import Scalar, config_values, runs_by_value, value_text
+from episodes.runs.config_values import Scalar, config_values, runs_by_values, value_text
 
 MAX_LABEL = 80
 """Characters of a label: a value can be a list of any length."""
@@ -60,13 +60,15 @@ def names_that_differ(configs: Mapping[int, Mapping[str, Scalar]]) -> list[str]:
     ]
 
 
-def groups_by(name: str, configs: Mapping[int, Mapping[str, Scalar]]) -> list[RunGroup]:
-    """Return the runs by the value that each has in its configuration: by size if these are
-    numbers, runs without a value last."""
-    values = {pk: config.get(name) for pk, config in configs.items()}
+def groups_by(names: Sequence[str], configs: Mapping[int, Mapping[str, Scalar]]) -> list[RunGroup]:
+    """Return the runs by the values of these names that each has in its configuration: by size if
+    these are numbers, runs without a value last."""
+    values = {pk: [config.get(name) for name in names] for pk, config in configs.items()}
     groups, counts = list[RunGroup](), Counter[str]()
-    for text, runs in runs_by_value(values).items():
-        label = shorten(f"no {name}" if text is None else f"{name} = {text}", MAX_LABEL)
+    for texts, runs in runs_by_values(values).items():
+        pairs = zip(names, texts, strict=True)
+        parts = [f"no {name}" if text is None else f"{name} = {text}" for name, text in pairs]
+        label = shorten(", ".join(parts), MAX_LABEL)
         counts[label] += 1
         number = f" ({counts[label]})" if counts[label] > 1 else ""
         groups.append(RunGroup(f"{label}{number}", runs))

@@ -21,6 +21,7 @@ from episodes.attempts.file_headers import (
     COVERAGE_COLUMNS,
     coverage_header,
     coverage_values,
+    csv_response,
     definition_header,
 )
 from episodes.dashboard.guards import environment_named
@@ -65,13 +66,9 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     if not is_csv:
         return render(request, "figures/leaderboard.html", _context(leaderboard, rows, sort))
     file = f"leaderboard-{environment.name}.csv".replace('"', "")
-    headers = {
-        "Content-Disposition": f'attachment; filename="{file}"',
-        **definition_header(leaderboard.definition),
-        **coverage_header(row.coverage for row in rows),
-    }
-    lines = "".join(_lines(leaderboard, rows))
-    return HttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
+    headers = definition_header(leaderboard.definition)
+    headers |= coverage_header(row.coverage for row in rows)
+    return csv_response(file, _lines(leaderboard, rows), headers)
 
 
 def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:

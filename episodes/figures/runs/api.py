@@ -12,6 +12,7 @@ from django.http import Http404
 from django.utils.cache import get_conditional_response
 from django.utils.http import parse_etags
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers as s
 from rest_framework.exceptions import PermissionDenied, UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +30,7 @@ from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import ErrorSerializer, page_serializer
 from episodes.figures.run_splits import TOGETHER, SplitChoice
 from episodes.figures.runs.run_lines import RunLine, RunQuery
-from episodes.figures.runs.run_list import NEWEST, RunListQuery
+from episodes.figures.runs.run_list import MAX_COLUMNS, NEWEST, RunListQuery
 from episodes.figures.runs.run_order import CONFIG, SORTS
 from episodes.figures.runs.serializers import (
     RunDescriptionSerializer,
@@ -37,10 +38,13 @@ from episodes.figures.runs.serializers import (
     RunDetailSerializer,
     RunResultsSerializer,
 )
+from episodes.figures.summary_cover import note_of_part
 from episodes.models import Run
+from episodes.rollups.run_totals import RunTotalsPart
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, steer
 
+NOTE_TEXT = "Says that older episodes do not count in the order yet; usually empty"
 ALL_SPLITS = parameter(
     "splits", "`together`: `figures` count all splits that a run played", enum=(TOGETHER,)
 )
@@ -58,6 +62,7 @@ class RunsView(ApiView):
         "tag",
         "text",
         "config",
+        "columns",
         "sort",
         "limit",
         "after",
@@ -68,17 +73,20 @@ class RunsView(ApiView):
     @documented(
         "runs",
         "runs",
-        page_serializer(RunResultsSerializer, "RunPage"),
+        page_serializer(RunResultsSerializer, "RunPage", note=s.CharField(help_text=NOTE_TEXT)),
         parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
         parameter("text", "Up to 8 words in a run's name, model, tags, notes and configuration"),
         parameter("config", "Condition on a value of the configuration, such as temperature>0.7"),
         parameter(
+            "columns", f"Up to {MAX_COLUMNS} names of values of the configuration, as in lr,beta"
+        ),
+        parameter(
             "sort",
             f"Order: one of {', '.join(SORTS)}, or {CONFIG}NAME for a value of the configuration; "
-            "with - in front descending. Runs that are running come first, except by -created, "
-            "the default",
+            "with - in front descending. Runs that are running come first unless "
+            "nothing has come for two hours, except by -created, the default",
         ),
         parameter("split", "Name of a split: runs that played it, with their figures there"),
         ALL_SPLITS,
@@ -89,9 +97,10 @@ class RunsView(ApiView):
     def get(self, request: Request) -> Response:
         query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request), NEWEST)
         result = query.result(self.reader.key.environments)
-        context = self.context | _figures_of(result.lines)
+        context = self.context | _figures_of(result.lines) | {"columns": query.columns}
         shape: Any = RunResultsSerializer(result.runs, many=True, context=context)
-        return Response(page(request, shape.data, result.next))
+        note = "" if query.order.is_newest else note_of_part(RunTotalsPart.name)
+        return Response(page(request, shape.data, result.next, note=note))
 
 
 class RunView(ApiView):

@@ -1,5 +1,5 @@
-"""Groups of runs that have the same value in their configurations, such as the seeds of one learning
-rate."""
+"""Groups of runs that have the same values in their configurations, such as the seeds of one
+learning rate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from episodes.figures.runs.run_order import RunOrder, RunTotals
-from episodes.runs.config_values import Scalar, runs_by_value
+from episodes.runs.config_values import Scalar, runs_by_values
 
 MAX_GROUPS = 200
 
@@ -31,8 +31,8 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigGroup:
-    value: str | None
-    """As conditions write it; None for runs without this value."""
+    values: Sequence[str | None]
+    """By name, as conditions write them; None for runs without a value."""
     runs: Sequence[int]
     """Ids, newest first."""
     returns: Spread | None
@@ -45,13 +45,13 @@ class ConfigGroup:
 
 
 def config_groups(
-    values: Mapping[int, Scalar], totals: Mapping[int, RunTotals], order: RunOrder
+    values: Mapping[int, Sequence[Scalar]], totals: Mapping[int, RunTotals], order: RunOrder
 ) -> list[ConfigGroup]:
-    """Return the groups in the order, MAX_GROUPS at most: by a figure, or else by their value.
+    """Return the groups in the order, MAX_GROUPS at most: by a figure, or else by their values.
 
     `values`: of each run, by its id, newest first.
     """
-    groups = [_group(value, runs, totals) for value, runs in runs_by_value(values).items()]
+    groups = [_group(texts, runs, totals) for texts, runs in runs_by_values(values).items()]
     figure = {"return": "returns", "success": "success", "steps": "steps"}.get(order.name)
     if figure:
         groups.sort(
@@ -64,11 +64,13 @@ def config_groups(
     return groups[:MAX_GROUPS]
 
 
-def _group(value: str | None, runs: Sequence[int], totals: Mapping[int, RunTotals]) -> ConfigGroup:
+def _group(
+    values: Sequence[str | None], runs: Sequence[int], totals: Mapping[int, RunTotals]
+) -> ConfigGroup:
     played = {run: totals[run] for run in runs if run in totals}
     means = {run: mean for run, part in played.items() if (mean := part.mean) is not None}
     return ConfigGroup(
-        value,
+        values,
         runs,
         Spread.of(list(means.values())),
         Spread.of([part.success for part in played.values()]),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -17,11 +18,25 @@ from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
-from environments.filtering.parameters import WholeRange, chosen, given, trimmed, whole_from
-from environments.scoring.definition import DEFINITION_PARAMETERS, Definition
+from environments.filtering.parameters import (
+    WholeRange,
+    chosen,
+    given,
+    trimmed,
+    unknown_name,
+    whole_from,
+)
+from environments.models import Split, Viewer
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    Definition,
+    definitions_in_force,
+)
+from episodes.attempts.file_headers import csv_response, definition_header
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
+from episodes.dashboard.saved_views import ViewPage
 from episodes.dashboard.view_parameters import definitions_context, overrides_context
 from episodes.figures.curves.curve_query import OF_SEVERAL, CurveQuery
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
@@ -31,6 +46,7 @@ from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import SplitChoice, of_one_split
 from episodes.figures.runs.config_groups import ConfigGroup
+from episodes.figures.runs.run_file import csv_lines
 from episodes.figures.runs.run_lines import (
     MAX_COUNTED,
     RunLine,
@@ -39,6 +55,7 @@ from episodes.figures.runs.run_lines import (
     places_of,
 )
 from episodes.figures.runs.run_list import (
+    COLUMNS,
     LAST_ACTIVE,
     MAX_SEARCHED,
     RUNS_PER_PAGE,
@@ -48,7 +65,8 @@ from episodes.figures.runs.run_order import (
     CONFIG,
     MAX_SORTED,
     RunOrder,
-    last_activity,
+    is_silent,
+    last_activity_of,
     stored_totals,
 )
 from episodes.figures.runs.training_steps import steps_of
@@ -56,7 +74,13 @@ from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
 from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode, Rollout, Run
 from episodes.rollups.run_totals import RunTotalsPart
-from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
+from episodes.runs.config_values import (
+    ConfigCondition,
+    Scalar,
+    config_values,
+    named_values,
+    value_text,
+)
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
@@ -67,6 +91,7 @@ STORY: tuple[Figure, ...] = ("return", "success", "length", "components")
 any."""
 MAX_SETTINGS = 8
 """Values of the configuration that its closed part names."""
+COLUMN_LABELS = {name: name.capitalize() for name in COLUMNS} | {"last": "Last activity"}
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
@@ -82,28 +107,25 @@ def runs(request: HttpRequest) -> HttpResponse:
     BadRequest."""
     viewer = viewer_of(request.user)
     query = RunListQuery.parse(request.GET, viewer, RUNS_PER_PAGE, LAST_ACTIVE)
+    if query.format == "csv":
+        headers = definition_header(definitions_in_force(query.definition))
+        return csv_response("runs.csv", csv_lines(query), headers)
     page = query.result()
     lines = page.lines
     groups = query.groups() if query.group else []
     best = Run.objects.in_bulk([group.best for group in groups if group.best])
-    configs = [config_values(line.run.config) for line in lines]
-    names = [
-        *query.columns,
-        *([query.group] if query.group else []),
-        *(name for values in configs for name in values),
-    ]
+    saved = request.GET.copy()
+    saved.pop("after", None)
+    names = [*query.columns, *query.group]
+    names += [name for line in lines for name in config_values(line.run.config)]
     ids = query.ids() if query.order.is_newest else page.ids
     splits = [query.splits.split] if query.splits.split else []
     splits += [split.name for line in lines for split in line.splits]
-    cells = [
-        [_cell(values[name]) if name in values else None for name in query.columns]
-        for values in configs
-    ]
     context = {
-        "lines": list(zip(lines, cells, _last_activities(page.runs), strict=True)),
+        "rows": _rows(lines, query),
         "heads": _heads(query, request.GET, lines),
         "groups": [
-            (group, best.get(group.best or 0), _address_of(group, query.group, request.GET))
+            (group, best.get(group.best or 0), _address_of(group, query, request.GET))
             for group in groups
         ],
         "missing": next(
@@ -122,7 +144,16 @@ def runs(request: HttpRequest) -> HttpResponse:
         "searched": MAX_SEARCHED if query.order.is_newest else MAX_SORTED,
         "is_bounded": page.is_bounded,
         "chips": _chips(query, request.GET),
-        "names": list(dict.fromkeys(names))[:MAX_NAMES],
+        "views": VIEWS.views(viewer),
+        "address": saved.urlencode(),
+        "names": (names := list(dict.fromkeys(names))[:MAX_NAMES]),
+        "group_choices": [
+            (name, ",".join(other for other in query.group if other != name))
+            if name in query.group
+            else (name, ",".join([*query.group, name]))
+            for name in names
+        ],
+        "columns": COLUMN_LABELS.items(),
         "kept": [
             (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
         ],
@@ -148,30 +179,67 @@ def _kept_by_links(parameters: QueryDict) -> str:
     return f"&{urlencode(texts)}" if texts else ""
 
 
-def _last_activities(runs: Sequence[Run]) -> list[datetime]:
-    """Return the last activity of each run, by which the list is sorted. One query."""
-    ids = [run.pk for run in runs]
+def _saved_address(query: str, viewer: Viewer) -> str:
+    """Return the query string of a view as it is saved. Raises: BadFilter, ValueError."""
+    parameters = QueryDict(query)
+    for name, text in parameters.items():
+        if name not in RunListQuery.PARAMETERS:
+            raise unknown_name(name, text, RunListQuery.PARAMETERS)
+    RunListQuery.parse(parameters, viewer, RUNS_PER_PAGE, LAST_ACTIVE).ids()
+    return query
+
+
+def _is_visible(query: str, viewer: Viewer) -> bool:
+    split = RunListQuery.parse(QueryDict(query), viewer, RUNS_PER_PAGE, LAST_ACTIVE).splits.split
+    return not split or Split.objects.seen_by(viewer).filter(name=split).exists()
+
+
+VIEWS = ViewPage("runs", _saved_address, _is_visible)
+
+
+class RunRow(NamedTuple):
+    """A row of the list."""
+
+    line: RunLine
+    cells: Sequence[tuple[bool, str | None]]
+    """Of the columns of the configuration: whether it is pinned, and its text."""
+    last: datetime
+    """Last activity of the run, by which the list is sorted."""
+    silence: str
+    """How long ago that was, if the run is said to be running and has become silent."""
+
+
+def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
+    """Return the rows of the list. One query."""
+    ids = [line.run.pk for line in lines]
     totals = stored_totals(ids, Definition(), needs_content=False)
-    moments = list[datetime]()
-    for run in runs:
-        updated = run.updated.timestamp() if run.updated else None
-        moment = last_activity(run.created.timestamp(), updated, totals.get(run.pk, ()))
-        moments.append(datetime.fromtimestamp(moment, UTC))
-    return moments
+    rows = list[RunRow]()
+    for line in lines:
+        values = named_values(line.run.config, query.columns)
+        cells = [
+            (name in query.pin, _cell(values[name]) if name in values else None)
+            for name in query.columns
+        ]
+        last = last_activity_of(line.run, totals.get(line.run.pk, ()))
+        hours = (timezone.now() - last) // timedelta(hours=1)
+        silence = f"{hours} h" if hours < 48 else f"{hours // 24} d"
+        is_quiet = is_silent(line.run.state, last.timestamp())
+        rows.append(RunRow(line, cells, last, silence if is_quiet else ""))
+    return rows
 
 
 class RunHead(NamedTuple):
     """The head of a column of the list."""
 
     name: str
-    """Of the order; empty if the column is not sorted by."""
+    """Of the column, and of its order."""
     label: str
     style: str
     """Classes of its cell."""
     hint: str = ""
     title: str = ""
     query: str = ""
-    """Query string that sorts by it, or reverses the order."""
+    """Query string that sorts by it, or reverses the order; empty if it is not sorted by."""
     direction: str = ""
     """`descending` or `ascending` if the list is sorted by it."""
 
@@ -181,12 +249,15 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
     thresholds = {line.definition.threshold for line in lines}
     threshold = thresholds.pop() if len(thresholds) == 1 else None
     heads = [
-        RunHead("name", "Run", ""),
+        RunHead("name", "Run", "name pinned"),
+        *(
+            RunHead(f"{CONFIG}{name}", name, "pinned" if name in query.pin else "")
+            for name in query.columns
+        ),
         RunHead("model", "Model", "wide-only"),
         RunHead("environment", "Environment", "wide-only"),
         RunHead("split", "Split", "wide-only", "", "The split whose episodes the figures count"),
-        *(RunHead(f"{CONFIG}{name}", name, "") for name in query.columns),
-        RunHead("", "Curve", "wide-only", title="Return over episodes"),
+        RunHead("curve", "Curve", "wide-only", title="Return over episodes"),
         RunHead("return", "Return", "right", (returns.pop() or "") if len(returns) == 1 else ""),
         RunHead("success", "Success", "right", "" if threshold is None else f"> {threshold:g}"),
         RunHead("attempts", "Attempts", "right"),
@@ -201,6 +272,8 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
     ]
     order, sortable = query.order, list[RunHead]()
     for head in heads:
+        if head.name in query.hide:
+            continue
         is_order = order.name == head.name
         rest = parameters.copy()
         is_text = head.style != "right"
@@ -209,17 +282,20 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
         direction = "descending" if order.is_descending else "ascending"
         sortable.append(
             head._replace(
-                query=rest.urlencode() if head.name else "",
+                query=rest.urlencode() if head.name != "curve" else "",
                 direction=direction if is_order else "",
             )
         )
     return sortable
 
 
-def _address_of(group: ConfigGroup, name: str, parameters: QueryDict) -> str:
-    """Return the query string of the list of the group's runs."""
+def _address_of(group: ConfigGroup, query: RunListQuery, parameters: QueryDict) -> str:
+    """Return the query string of the list of the group's runs; empty if they lack a value."""
     rest = parameters.copy()
-    rest.appendlist("config", f"{name}={group.value}")
+    for name, value in zip(query.group, group.values, strict=True):
+        if value is None:
+            return ""
+        rest.appendlist("config", f"{name}={value}")
     for other in ("group", "after"):
         rest.pop(other, None)
     return rest.urlencode()
@@ -239,11 +315,11 @@ def _chips(query: RunListQuery, parameters: QueryDict) -> list[RunChip]:
     chips = []
     pairs = [("tag", tag) for tag in query.tags]
     pairs += [("config", str(condition)) for condition in query.conditions]
-    pairs += [("group", query.group)] if query.group else []
+    pairs += [("group", ",".join(query.group))] if query.group else []
     for name, value in pairs:
         rest = parameters.copy()
         texts = [text for text in parameters.getlist(name) if _text_of(name, text) != value]
-        rest.setlist(name, texts)
+        rest.setlist(name, texts if name != "group" else [])
         rest.pop("after", None)
         chips.append(RunChip(name, value, rest.urlencode()))
     return chips

@@ -43,6 +43,19 @@ from episodes.runs.config_values import CONFIGS_AT_ONCE, ConfigCondition, named_
 from episodes.runs.description import STATES
 
 RUNS_PER_PAGE = 20
+COLUMNS = (
+    "model",
+    "environment",
+    "split",
+    "curve",
+    "return",
+    "success",
+    "attempts",
+    "steps",
+    "last",
+)
+"""Columns that the list has unless they are hidden."""
+FORMATS = ("csv",)
 MAX_COLUMNS = 8
 MAX_WORDS = 8
 """Words of a search, each of which reads texts of all runs that are searched."""
@@ -81,25 +94,33 @@ class RunListQuery:
     conditions: Sequence[ConfigCondition]
     """Conditions on the configuration, of which a run meets all."""
     columns: Sequence[str]
-    """Values of the configuration that the list shows."""
-    group: str
-    """Name of the value of the configuration by which the runs are grouped; empty: they are not."""
+    """Values of the configuration that the list shows, first the pinned ones."""
+    pin: Sequence[str]
+    """Those of the columns that stay in view while the table scrolls."""
+    hide: Sequence[str]
+    """Those of COLUMNS that the list leaves out."""
+    group: Sequence[str]
+    """Names of the values of the configuration by which the runs are grouped; empty: they are
+    not."""
     order: RunOrder
     after: int
     """Id of the last run of the previous page; 0 for the first page."""
     splits: SplitChoice
     """Which splits the figures count; a run has played the one that is named."""
     definition: DefinitionOverrides
+    format: str
+    """One of FORMATS; empty for a page."""
     size: int
 
-    SEVERAL: ClassVar = ("state", "tag", "config", "columns")
+    FILTER: ClassVar = ("state", "tag", "config")
+    SEVERAL: ClassVar = (*FILTER, "columns", "pin", "hide", "group")
     """Parameters that an address may have several times."""
     PARAMETERS: ClassVar = (
         *SEVERAL,
         "text",
-        "group",
         "sort",
         "after",
+        "format",
         *SplitChoice.PARAMETERS,
         *DEFINITION_PARAMETERS,
     )
@@ -108,15 +129,15 @@ class RunListQuery:
     def parse(cls, query: QueryDict, viewer: Viewer, size: int, usual: RunOrder) -> RunListQuery:
         """Return the query in an address. Raises: BadFilter.
 
-        `usual`: the order of an address that names none. `columns` may also hold several names
-        separated by commas, as in the list of episodes.
+        `usual`: the order of an address that names none. A parameter of columns or groups may also
+        hold several names separated by commas, as in the list of episodes.
         """
         values = {
             name: [text for text in map(trimmed, query.getlist(name)) if text]
-            for name in cls.SEVERAL
+            for name in cls.FILTER
         }
-        names = [trimmed(name) for text in values["columns"] for name in text.split(",")]
-        columns = tuple(dict.fromkeys(any_text("columns", name) for name in names if name))
+        pin = _names(query, "pin")
+        columns = tuple(dict.fromkeys([*pin, *_names(query, "columns")]))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
         text = given(query, "text", any_text) or ""
@@ -128,15 +149,18 @@ class RunListQuery:
             viewer,
             name=given(query, "name", any_text) or "",
             text=text,
-            group=given(query, "group", any_text) or "",
+            group=_names(query, "group"),
             order=order,
             states=[chosen(STATES)("state", text) for text in values["state"]],
             tags=[any_text("tag", text) for text in values["tag"]],
             conditions=[ConfigCondition.parse("config", text) for text in values["config"]],
             columns=columns,
+            pin=pin,
+            hide=[chosen(COLUMNS)("hide", name) for name in _names(query, "hide")],
             after=given(query, "after", count_in) or 0,
             splits=SplitChoice.parse(query),
             definition=definition_in(query),
+            format=given(query, "format", chosen(FORMATS)) or "",
             size=size,
         )
 
@@ -171,7 +195,7 @@ class RunListQuery:
         Raises: BadFilter for a split that no environment has."""
         rows = self._matches(None, _oldest()).order_by("-pk")
         values = {
-            pk: named_values(config, [self.group]).get(self.group)
+            pk: list(map(named_values(config, self.group).get, self.group))
             for pk, config in rows.values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
             if not self.conditions or self._is_met(config)
         }
@@ -253,6 +277,12 @@ class RunListQuery:
         has_more = last > 0 and rows.filter(pk__lt=last).exists()
         runs = list(rows_with_tags.filter(pk__in=ids))
         return runs, last if has_more else None, count == MAX_SEARCHED and has_more
+
+
+def _names(query: QueryDict, parameter: str) -> tuple[str, ...]:
+    """Return the names in a parameter, each once. Raises: BadFilter."""
+    names = [trimmed(name) for text in query.getlist(parameter) for name in text.split(",")]
+    return tuple(dict.fromkeys(any_text(parameter, name) for name in names if name))
 
 
 def _oldest() -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from pydantic_core import from_json
 
 from environments.database.json_rows import among
@@ -26,6 +28,8 @@ from episodes.runs.config_values import CONFIGS_AT_ONCE, named_values, place_of_
 
 CONFIG = "config."
 """Start of the name of an order by a value of the configuration."""
+SILENT_SECONDS = 2 * 3600
+"""Without an ended episode and a report of the trainer, after which a run is not called running."""
 MAX_SORTED = 10_000
 """Runs that are searched and sorted, the newest ones."""
 
@@ -161,7 +165,8 @@ def totals_by_run(
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """An order of runs. Those that are running come first, those without a value last."""
+    """An order of runs. Those that are running come first unless they are silent, those without a
+    value last."""
 
     name: str
     """One of SORTS, or `config.` and the name of a value."""
@@ -194,17 +199,17 @@ class RunOrder:
         self, runs: QuerySet[Run], definitions: Definitions, choice: SplitChoice, viewer: Viewer
     ) -> list[int]:
         """Return the ids of the runs in this order; equal ones newest first."""
-        columns: Sequence[Any] = ("config",) if self.name.startswith(CONFIG) else ()
-        if self.name in _TEXTS:
-            columns = (self.name,)
-        elif self.name == "last":
-            columns = (Epoch("created"), Epoch("updated"))
-        query = runs.order_by("-pk").values_list("pk", "state", *columns)
+        columns: list[Any] = ["pk", "state", Epoch("created"), Epoch("updated")]
+        if self.name.startswith(CONFIG):
+            columns.append("config")
+        elif self.name in _TEXTS:
+            columns.append(self.name)
+        query = runs.order_by("-pk").values_list(*columns)
         if self.name.startswith(CONFIG):
             name = self.name.removeprefix(CONFIG)
             rows: list[tuple[Any, ...]] = [
-                (pk, state, place_of_value(named_values(config, [name]).get(name)))
-                for pk, state, config in query.iterator(CONFIGS_AT_ONCE)
+                (*row, place_of_value(named_values(config, [name]).get(name)))
+                for *row, config in query.iterator(CONFIGS_AT_ONCE)
             ]
         else:
             rows = rows_of(query)
@@ -220,8 +225,14 @@ class RunOrder:
         known = [pk for pk, value in keys.items() if value is not None]
         known.sort(key=keys.__getitem__, reverse=self.is_descending)
         known += [pk for pk, value in keys.items() if value is None]
-        running = {pk for pk, state, *_ in rows if state == "running"}
-        return sorted(known, key=lambda pk: pk not in running)
+        running = [row for row in rows if row[1] == "running"]
+        totals = stored_totals([row[0] for row in running], definitions, needs_content=False)
+        active = {
+            pk
+            for pk, state, created, updated, *_ in running
+            if not is_silent(state, last_activity(created, updated, totals.get(pk, ())))
+        }
+        return sorted(known, key=lambda pk: pk not in active)
 
     def _key(
         self,
@@ -233,7 +244,7 @@ class RunOrder:
         if self.name == "created":
             return lambda row: row[0]
         if self.name in _TEXTS:
-            return lambda row: row[2].casefold() or None
+            return lambda row: row[4].casefold() or None
         if self.name == "last":
             return lambda row: last_activity(row[2], row[3], stored.get(row[0], ()))
         if self.name in _FIGURES:
@@ -250,10 +261,24 @@ class RunOrder:
                 ],
                 default=None,
             )
-        return lambda row: row[2]
+        return lambda row: row[4]
 
 
 def last_activity(created: float, updated: float | None, totals: Sequence[StoredTotal]) -> float:
     """Return when an episode of a run ended or its trainer described it, or else it began, in
     seconds since the epoch."""
     return max([created, updated or 0.0, *(total.ended for total in totals)])
+
+
+def last_activity_of(run: Run, totals: Sequence[StoredTotal]) -> datetime:
+    """Return the same as `last_activity` as a time."""
+    updated = run.updated.timestamp() if run.updated else None
+    return datetime.fromtimestamp(last_activity(run.created.timestamp(), updated, totals), UTC)
+
+
+def is_silent(state: str, last: float) -> bool:
+    """Return whether a run is said to be running although nothing has come for SILENT_SECONDS.
+
+    `last`: its last activity.
+    """
+    return state == "running" and timezone.now().timestamp() - last > SILENT_SECONDS

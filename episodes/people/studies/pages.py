@@ -24,6 +24,7 @@ from environments.access.privacy import viewer_of
 from environments.display.visible import visible
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
+from episodes.attempts.file_headers import csv_response
 from episodes.models import Guest, Invite, Study
 from episodes.people.invites.pages import question_to_revoke
 from episodes.people.invites.rule import (
@@ -145,7 +146,7 @@ def study_csv(request: HttpRequest, name: str) -> HttpResponse:
     study = _study(request, name)
     security_log.note("exported", f"study {study.name}")
     lines = [csv_line(COLUMNS), *map(_line, plays_of(study))]
-    return _file(f"{study.name}.csv", "".join(lines))
+    return csv_response(f"{study.name}.csv", lines)
 
 
 @require_POST
@@ -188,7 +189,7 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
             csv_line((person, _link(request, save_invite(row, lasts)), _time(row.expires)))
         )
         replace_personal(row)
-    return _file(f"{study.name}-links.csv", "".join(lines))
+    return csv_response(f"{study.name}-links.csv", lines)
 
 
 @require_POST
@@ -356,11 +357,6 @@ def _line(row: StudyPlay) -> str:
         guest.exclusion if guest else "",
     )
     return csv_line(cells)
-
-
-def _file(name: str, text: str) -> HttpResponse:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _time(when: datetime | None) -> str:

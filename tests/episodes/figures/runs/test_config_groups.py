@@ -29,25 +29,25 @@ def sweep() -> None:
 def test_seeds_of_a_value_are_together_with_mean_and_deviation(client: Client) -> None:
     page = client.get("/runs/?group=lr")
     first, second, rest = (group for group, *_ in page.context["groups"])
-    assert (first.value, len(first.runs), first.attempts) == ("1e-05", 2, 4)
+    assert (first.values, len(first.runs), first.attempts) == (("1e-05",), 2, 4)
     assert first.returns == (pytest.approx(0.3), pytest.approx(0.1414, abs=1e-4))
-    assert (second.value, second.success) == ("3e-05", (0.5, pytest.approx(0.7071, abs=1e-4)))
-    assert (rest.value, len(rest.runs), rest.returns) == (None, 1, None)
+    assert (second.values, second.success) == (("3e-05",), (0.5, pytest.approx(0.7071, abs=1e-4)))
+    assert (rest.values, len(rest.runs), rest.returns) == ((None,), 1, None)
     text = page.content.decode()
     assert '+0.30 <span class="hint">± 0.14</span>' in text and "lr3e-05-s0</a>" in text
 
 
 def test_groups_are_sorted_by_a_figure_and_lead_to_their_runs(client: Client) -> None:
     rows = client.get("/runs/?group=lr&sort=-return").context["groups"]
-    assert [group.value for group, *_ in rows] == ["3e-05", "1e-05", None]
-    listed = client.get(f"/runs/?{rows[0][2]}").context["lines"]
-    assert {line.run.name for line, *_ in listed} == {"lr3e-05-s0", "lr3e-05-s1"}
+    assert [group.values for group, *_ in rows] == [("3e-05",), ("1e-05",), (None,)]
+    listed = client.get(f"/runs/?{rows[0][2]}").context["rows"]
+    assert {row.line.run.name for row in listed} == {"lr3e-05-s0", "lr3e-05-s1"}
 
 
 def test_groups_are_of_the_runs_that_the_filter_finds(client: Client) -> None:
     rows = client.get("/runs/?group=optimizer.seed&config=lr>2e-5").context["groups"]
-    assert [(group.value, len(group.runs)) for group, *_ in rows] == [("0", 1), ("1", 1)]
-    assert client.get("/runs/?group=lr&text=bare").context["groups"][0][0].value is None
+    assert [(group.values, len(group.runs)) for group, *_ in rows] == [(("0",), 1), (("1",), 1)]
+    assert client.get("/runs/?group=lr&text=bare").context["groups"][0][0].values == (None,)
 
 
 def test_equal_numbers_are_together_and_booleans_apart(client: Client) -> None:
@@ -55,10 +55,25 @@ def test_equal_numbers_are_together_and_booleans_apart(client: Client) -> None:
         steer(name, parsed_description({"config": {"on": value}}), UNRESTRICTED, [])
     steer("flag", parsed_description({"config": {"on": True}}), UNRESTRICTED, [])
     rows = client.get("/runs/?group=on").context["groups"]
-    groups = [(group.value, len(group.runs)) for group, *_ in rows]
+    groups = [(*group.values, len(group.runs)) for group, *_ in rows]
     assert groups == [("1", 2), ("1" + 20 * "0", 2), ("true", 1), (None, 5)]
 
 
 def test_runs_without_the_value_are_a_group_of_their_own(client: Client) -> None:
     rows = client.get("/runs/?group=nothing").context["groups"]
-    assert [(group.value, len(group.runs)) for group, *_ in rows] == [(None, 5)]
+    assert [(group.values, len(group.runs)) for group, *_ in rows] == [((None,), 5)]
+
+
+def test_runs_are_grouped_by_several_values(client: Client) -> None:
+    page = client.get("/runs/?group=lr,optimizer.seed&sort=-return")
+    rows = page.context["groups"]
+    assert [group.values for group, *_ in rows] == [
+        ("3e-05", "0"),
+        ("3e-05", "1"),
+        ("1e-05", "1"),
+        ("1e-05", "0"),
+        (None, None),
+    ]
+    listed = client.get(f"/runs/?{rows[0][2]}").context["rows"]
+    assert [row.line.run.name for row in listed] == ["lr3e-05-s0"] and not rows[-1][2]
+    assert 'href="?group=lr&amp;sort=-return" aria-current="true"' in page.content.decode()

@@ -118,7 +118,7 @@ def test_list_page_curve_comparison_and_api_say_the_same(client: Client, run: Ru
 def assert_the_same_everywhere(client: Client, run: Run, address: str) -> None:
     expected = counted(asked_in(address), run=run)
     [line] = [
-        line for line, *_ in client.get(f"/runs/?{address}").context["lines"] if line.run == run
+        line for line, *_ in client.get(f"/runs/?{address}").context["rows"] if line.run == run
     ]
     page = client.get(f"/runs/{run.pk}/?{address}").context
     compared = client.get(

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from environments.models import UNRESTRICTED
-from episodes.figures.runs import pages, run_list
-from episodes.models import Run
+from episodes.figures.runs import api, pages, run_list
+from episodes.models import Run, SavedView
+from episodes.rollups.follower import catch_up
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
+from tests.episodes.api.asking import get
+from tests.episodes.ended import end_episode
 from tests.rows import each
+from tests.stored import make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -203,3 +211,78 @@ def test_a_selection_can_have_all_runs_of_the_list(
     [ids] = re.findall(r'data-pick-list="(.*?)"', page)
     assert set(map(int, ids.split(","))) == set(Run.objects.values_list("pk", flat=True))
     assert "data-pick-list" not in client.get("/runs/?text=cold").content.decode()
+
+
+def test_pinned_columns_come_first_and_others_can_be_hidden(client: Client, sweep: None) -> None:
+    page = client.get("/runs/?columns=temperature&pin=is_lora&hide=model,curve").content.decode()
+    heads = re.findall(r"<th(?: [^>]*)?>(?:<a[^>]*>)?([^<]*)", page)
+    assert heads[1:5] == ["Run", "is_lora", "temperature", "Environment"]
+    assert "Model" not in heads and "Curve" not in heads
+    assert '<td class="pinned">true</td><td>1</td>' in re.sub(r"\s*\n\s*", "", page)
+    answer = client.get("/runs/?hide=colour")
+    assert answer.status_code == 400 and "environment" in answer.content.decode()
+
+
+def test_the_api_returns_values_of_configurations(client: Client, sweep: None) -> None:
+    runs = get("runs?columns=temperature,optimizer.lr")["results"]
+    assert {run["name"]: run["columns"] for run in runs} == {
+        "bare": {},
+        "text": {"temperature": "high"},
+        "warm": {"temperature": 1, "optimizer.lr": 3e-5},
+        "cold": {"temperature": 0.5, "optimizer.lr": 1e-5},
+    }
+
+
+def test_a_file_has_all_runs_of_the_list(client: Client, sweep: None) -> None:
+    run = Run.objects.get(name="warm")
+    end_episode(0.75, run=run, task=make_task(), split=make_split(name="train"), steps_count=3)
+    catch_up()
+    answer = client.get("/runs/?format=csv&text=adam+cold&columns=temperature&sort=name")
+    assert answer["Content-Disposition"] == 'attachment; filename="runs.csv"'
+    [cold] = csv.DictReader(answer.content.decode().splitlines())
+    assert (cold["name"], cold["attempts"], cold["return"]) == ("cold", "0", "")
+    file = client.get("/runs/?format=csv&sort=-return&columns=temperature").content.decode()
+    first, *others = csv.DictReader(file.splitlines())
+    assert (first["name"], first["return"], first["steps"]) == ("warm", "0.75", "3.0")
+    assert (first["config.temperature"], first["split"]) == ("1", "train") and len(others) == 3
+
+
+def test_a_view_of_runs_is_saved_apart_from_one_of_episodes(client: Client, sweep: None) -> None:
+    client.post("/episodes/views/", {"name": "mine", "query": "model=a"})
+    query = {"page": "runs", "name": "mine", "query": "config=temperature>0.7&pin=temperature"}
+    address = client.post("/episodes/views/", query)["Location"]
+    assert listed(client, address.partition("?")[2]) == ["warm"]
+    assert "temperature&gt;0.7&amp;pin=temperature" in client.get("/runs/").content.decode()
+    assert "temperature" not in client.get("/episodes/").content.decode()
+    for wrong in ({"query": "colour=red"}, {"query": "sort=luck"}, {"page": "tasks"}):
+        assert client.post("/episodes/views/", query | wrong).status_code == 400
+    view = SavedView.objects.get(page="runs")
+    assert client.post(f"/episodes/views/{view.pk}/delete/")["Location"] == "/runs/?"
+
+
+def test_a_view_that_names_a_hidden_split_does_not_exist(sweep: None) -> None:
+    split = make_split(name="secret")
+    hides = replace(UNRESTRICTED, hidden_environments=frozenset({split.environment_id}))
+    SavedView.objects.create(page="runs", name="a", query="split=secret", author="ada")
+    SavedView.objects.create(page="runs", name="b", query="text=cold", author="ada")
+    assert [view.name for view in pages.VIEWS.views(hides)] == ["b"]
+    assert [view.name for view in pages.VIEWS.views(UNRESTRICTED)] == ["a", "b"]
+
+
+def test_a_running_run_without_an_update_is_marked_and_not_first(client: Client) -> None:
+    for name, state in (("old", "running"), ("new", "running"), ("over", "ended")):
+        described(name, state=state)
+    past = timezone.now() - timedelta(hours=5)
+    Run.objects.filter(name="old").update(created=past, updated=past)
+    assert listed(client, "sort=name") == ["new", "old", "over"]
+    assert listed(client, "sort=-name") == ["new", "over", "old"]
+    page = client.get("/runs/").content.decode()
+    assert page.count("no update for 5 h") == 1 and page.count('data-run-state="running"') == 1
+
+
+def test_the_api_says_that_totals_are_being_counted(
+    client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "note_of_part", lambda part: "Still counting.")
+    assert get("runs?sort=return")["note"] == "Still counting."
+    assert get("runs")["note"] == ""

@@ -164,7 +164,7 @@ def test_orders_agree_with_the_figures_of_the_page(client: Client, convention: s
     catch_up()
     for name, figure in (("return", "mean"), ("success", "success"), ("steps", "length_mean")):
         page = client.get(f"/runs/?sort=-{name}&{convention.replace('&failed=zero', '')}")
-        values = [getattr(line.outline.total, figure) for line, *_ in page.context["lines"]]
+        values = [getattr(line.outline.total, figure) for line, *_ in page.context["rows"]]
         assert len(values) >= 4 and values == sorted(values, reverse=True)
 
 

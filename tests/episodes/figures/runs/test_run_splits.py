@@ -139,7 +139,7 @@ def assert_the_same_everywhere(
 
 def test_the_list_names_the_split_and_leads_to_the_others(client: Client, run: Run) -> None:
     page = client.get("/runs/")
-    lines = {line.run.name: line for line, *_ in page.context["lines"]}
+    lines = {line.run.name: line for line, *_ in page.context["rows"]}
     of = {name: line.split and line.split.name for name, line in lines.items()}
     assert of == {"both": "train", "turned": "test", "tested": None}
     assert shown(lines["both"].outline.total) == counted(run, "train")
@@ -170,7 +170,7 @@ def test_a_reader_of_the_list_chooses_the_split(
     figures = {
         name: counted(Run.objects.get(name=name), *splits) for name, splits in expected.items()
     }
-    lines = client.get(f"/runs/?{choice}").context["lines"]
+    lines = client.get(f"/runs/?{choice}").context["rows"]
     assert {line.run.name: shown(line.outline.total) for line, *_ in lines} == figures
     results = content(client, f"/api/runs?{choice}")["results"]
     assert {one["name"]: in_api(one["figures"]) for one in results} == figures

@@ -1,0 +1,56 @@
+"""The list of runs as a CSV file: all of its runs, a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from environments.database.json_rows import among
+from environments.files.csv_lines import csv_line
+from environments.models import Environment, Split
+from environments.scoring.definition import definitions_in_force
+from episodes.figures.runs.run_list import RunListQuery
+from episodes.figures.runs.run_order import (
+    CONFIG,
+    RunTotals,
+    last_activity_of,
+    stored_totals,
+    totals_by_run,
+    totals_in,
+)
+from episodes.models import Run
+from episodes.runs.config_values import CONFIGS_AT_ONCE, named_values
+
+COLUMNS = (
+    *("id", "name", "model", "state", "step", "tags", "created", "last_activity"),
+    *("environment", "split", "attempts", "return", "success", "steps"),
+)
+
+
+def csv_lines(query: RunListQuery) -> Iterator[str]:
+    """Yield the lines of the file, those of MAX_SORTED runs at most. Values of configurations that
+    the list has as columns stand last. Raises: BadFilter for a split that no environment has."""
+    ids, definitions = query.ids(), definitions_in_force(query.definition)
+    stored = totals_in(query.splits, stored_totals(ids, definitions), query.viewer)
+    totals = totals_by_run(stored, definitions)
+    environments = dict(Environment.objects.seen_by(query.viewer).values_list("pk", "name"))
+    splits = dict(Split.objects.seen_by(query.viewer).values_list("pk", "name"))
+    runs = Run.objects.prefetch_related("tags").defer("notes", "config").in_bulk(ids)
+    configs = Run.objects.filter(among("pk", ids if query.columns else []))
+    values = {
+        pk: named_values(config, query.columns)
+        for pk, config in configs.values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
+    }
+    yield csv_line([*COLUMNS, *(f"{CONFIG}{name}" for name in query.columns)])
+    for run in (runs[pk] for pk in ids if pk in runs):
+        rows, total = stored.get(run.pk, []), totals.get(run.pk, RunTotals())
+        places = {environments.get(row.environment, "") for row in rows}
+        named = {splits.get(row.split, "") for row in rows}
+        yield csv_line(
+            [
+                *(run.pk, run.name, run.model, run.state, run.step, ";".join(run.tag_names)),
+                *(run.created, last_activity_of(run, rows)),
+                *(";".join(sorted(names - {""})) for names in (places, named)),
+                *(total.attempts, total.mean, total.success, total.length_mean),
+                *(values.get(run.pk, {}).get(name) for name in query.columns),
+            ]
+        )
