@@ -293,6 +293,7 @@ MIDDLEWARE = [
     "orsweb.pages.login_limits.BusyHashingMiddleware",
     "axes.middleware.AxesMiddleware",
     "episodes.people.seen_tasks.SeenTaskMiddleware",
+    "episodes.dashboard.events.PositionMiddleware",
     "orsweb.pages.visible_pages.VisiblePagesMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"

@@ -2,8 +2,10 @@
 page.
 
 `recording/live.py` sends the events; this module checks the parameters, and whether the visitor may
-still follow. A stream ends when its page is closed, when its visitor may not follow it any longer,
-or when the server stops and closes all streams under /events/.
+still follow. A page tells at which position of the record it was rendered: if something was
+recorded since, its stream begins with the event `catch-up`. A stream ends when its page is closed,
+when its visitor may not follow it any longer, or when the server stops and closes all streams under
+/events/.
 """
 
 from __future__ import annotations
@@ -27,21 +29,37 @@ from environments.access.privacy import viewer_of
 from environments.errors import OverQuota
 from environments.keys.open_streams import OpenStream, open_streams
 from episodes.recording.listening import Listening, stream_readers
+from episodes.recording.live import position
 from episodes.recording.news import EPISODES, channel_for, is_channel
 from episodes.visibility import sees_episode
 
-PARAMETERS = {"channel", "lastEventId"}
+PARAMETERS = {"channel", "lastEventId", "position"}
 CHECK_SECONDS = 3.0
 """Time after which a stream checks again whether its visitor may follow it. While nothing happens
 it then sends an event, so that proxies keep it open."""
 OPENED = f":{' ' * 2048}\n\nevent: stream-open\ndata:\n\n"
 """Browsers show nothing of a stream before they have received some bytes."""
+CATCH_UP = 'event: catch-up\ndata: {"ids": []}\n\n'
 STILL_OPEN = "event: keep-alive\ndata:\n\n"
+
+
+class PositionMiddleware:
+    """Notes the position of the record on each request, before its page reads anything."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.position = position()  # type: ignore[attr-defined]  # read by base.html
+        return self.get_response(request)
 
 
 @require_GET
 def events(request: HttpRequest) -> HttpResponseBase:
-    """Return the stream of the parameter `channel`, which is `episodes` or `episode-ID`."""
+    """Return the stream of the parameter `channel`, which is `episodes` or `episode-ID`.
+
+    `position` is that of the page; if it is empty, the page has missed events.
+    """
     channels = request.GET.getlist("channel")
     if len(channels) != 1 or not is_channel(channels[0]):
         names = ", ".join(channels) or "none"
@@ -68,18 +86,21 @@ def events(request: HttpRequest) -> HttpResponseBase:
         return page
     may_follow = functools.partial(_may_follow, request.session, channel)
     response = StreamingHttpResponse(
-        _stream(channel, may_follow, place), content_type="text/event-stream"
+        _stream(channel, request.GET.get("position"), may_follow, place),
+        content_type="text/event-stream",
     )
     add_default_headers(response, request=request)
     return response
 
 
 async def _stream(
-    channel: str, may_follow: Callable[[], bool], place: OpenStream
+    channel: str, page_position: str | None, may_follow: Callable[[], bool], place: OpenStream
 ) -> AsyncIterator[str]:
     with place:
         async with Listening(channel) as listening:
-            yield OPENED
+            # compared while listening, so what happens after that is an event
+            is_behind = page_position not in (None, position())
+            yield OPENED + CATCH_UP * is_behind
             checked_at = time.monotonic()
             while True:
                 news = await listening.news(CHECK_SECONDS)

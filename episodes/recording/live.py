@@ -21,8 +21,10 @@ writer of a server that has its database alone one check of an empty dict.
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 from collections.abc import Iterable
+from functools import cache
 
 import structlog
 from django.db import Error, connections
@@ -50,6 +52,19 @@ def announcement() -> int:
     """Return a number that differs from an earlier one if something was announced, or happened
     without a listener."""
     return _announcement
+
+
+@cache
+def _process() -> str:
+    return secrets.token_hex(8)
+
+
+def position() -> str:
+    """Return a text that changes with the announcement, and from server to server.
+
+    What is read after this was called contains all that was announced until then.
+    """
+    return f"{_process()}-{_announcement}"
 
 
 def _count_announcement() -> None:
@@ -98,7 +113,8 @@ class Live:
         servers."""
         if not self._listeners.listeners_by_channel:
             _count_announcement()
-            if self._messages is None:
+            # a stream that began to listen before this was counted has taken the old position
+            if self._messages is None and not self._listeners.listeners_by_channel:
                 return
         with self._lock:
             for rows in calls:

@@ -266,8 +266,10 @@ document.addEventListener("click", (event) => {
 });
 transcript.addEventListener("htmx:afterSettle", () => finder.mark());
 document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
-document.addEventListener("orsweb:live", ({ detail }) => (detail.type === "messages" ? messagesMayHaveArrived() : steps.read()));
-document.addEventListener("orsweb:open", () => steps.read());
+document.addEventListener("orsweb:live", ({ detail: { type } }) => {
+  if (type !== "messages") steps.read();
+  if (type === "messages" || type === "catch-up") messagesMayHaveArrived();
+});
 window.addEventListener("hashchange", followLink);
 page.querySelector("[data-copy-link]").addEventListener("click", copyLink);
 followButton?.addEventListener("click", () => {

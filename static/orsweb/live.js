@@ -1,8 +1,8 @@
-// Follows the event channel named by <body data-live="…" data-events="URL"> with one EventSource per page, which is closed while the page is hidden.
+// Follows the event channel named by <body data-live="…" data-events="URL" data-position="…"> with one EventSource per page, which is closed
+// while the page is hidden.
 //
-// Dispatches `orsweb:open` on document when the stream is open; there are no events for changes between rendering and that. Each
-// event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
-// missed. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
+// Each event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
+// missed, which the server tells when something was recorded since the page's position, or when a stream was interrupted. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
 // every data-refetch-pause="5" seconds, or after the seconds that the response names as X-Refetch-Pause if those are more; with
 // X-Refetch-Again, always. data-refetch-on="started ended" lists the types that concern it, by default all. A page
 // whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
@@ -20,7 +20,7 @@ const sign = document.querySelector("[data-live-state]");
 let source = null;
 let retry = 0;
 let retryMs = FIRST_RETRY_MS;
-let missed = true; // changes between rendering the page and opening the stream
+let position = document.body.dataset.position; // of the record when the page was rendered; empty after an interruption
 
 function show(state) {
   if (!sign) return;
@@ -38,7 +38,7 @@ function tell(type, detail) {
 function open() {
   clearTimeout(retry);
   if (source || document.hidden) return;
-  source = new EventSource(`${document.body.dataset.events}?channel=${encodeURIComponent(channel)}`);
+  source = new EventSource(`${document.body.dataset.events}?channel=${encodeURIComponent(channel)}&position=${encodeURIComponent(position)}`);
   source.addEventListener("stream-open", opened);
   source.addEventListener("error", lost);
   for (const type of TYPES) source.addEventListener(type, (event) => tell(type, JSON.parse(event.data)));
@@ -47,16 +47,13 @@ function open() {
 function opened() {
   retryMs = FIRST_RETRY_MS;
   show("live");
-  document.dispatchEvent(new CustomEvent("orsweb:open"));
-  if (missed) tell("catch-up", {});
-  missed = false;
 }
 
 function close() {
   clearTimeout(retry);
   source?.close();
   source = null;
-  missed = true;
+  position = "";
 }
 
 // The browser's own reconnecting overloads a server that is restarting, and gives up if a response isn't a stream.

@@ -37,6 +37,49 @@ def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer
     expect(page.locator("[data-follow]")).to_have_count(0)
 
 
+def test_a_page_fetches_nothing_again_at_its_start(page: Page, live: LiveServer) -> None:
+    streams, fetched = list[str](), list[str]()
+
+    def opened(route: Route) -> None:
+        streams.append(route.request.url)
+        event = "event: stream-open\ndata:\n\n"
+        route.fulfill(content_type="text/event-stream", body=event)
+
+    page.on(
+        "request", lambda request: "x-refetch" in request.headers and fetched.append(request.url)
+    )
+    page.route(re.compile("/events/"), opened)
+    with page.expect_request(lambda request: request.url.endswith("&position=")):
+        page.goto("/episodes/")  # the stream ends at once, and is opened again
+    position = page.locator("body").get_attribute("data-position")
+    assert position and streams[0].endswith(f"&position={position}")
+    assert not fetched
+
+
+def test_what_happens_before_the_stream_is_open_appears(page: Page, live: LiveServer) -> None:
+    held: list[Route] = []
+    page.route(re.compile("/events/"), lambda route: held.append(route), times=1)
+    with playing(live) as agent:
+        agent.call("echo", "before")
+        with page.expect_request(re.compile("/events/")):
+            page.goto(latest(live))
+        agent.call("echo", "between")
+        held[0].continue_()
+        expect(page.locator("#step-1")).to_contain_text("between")
+
+
+def open_late(page: Page, address: str) -> None:
+    """Open a page that learns that something was recorded after it was rendered."""
+
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        old = re.sub('data-position="[^"]+"', 'data-position="old"', response.text())
+        route.fulfill(response=response, body=old)
+
+    page.route(re.compile(re.escape(address) + "$"), answer, times=1)
+    page.goto(address)
+
+
 def test_messages_that_a_client_uploads_appear_in_their_places(
     page: Page, live: LiveServer
 ) -> None:
@@ -101,9 +144,8 @@ def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
 
 def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
     with playing(live, run="pressed") as agent:
-        # which a page asks for when its stream is open
         with page.expect_response(re.compile(r"/headline/")):
-            page.goto(latest(live))
+            open_late(page, latest(live))
         # a press alone: a dragged link gets no release event
         page.evaluate("document.addEventListener('dragstart', (event) => event.preventDefault())")
         with pressed_while_told(page, agent):
@@ -117,8 +159,8 @@ def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
 def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: LiveServer) -> None:
     told, held = re.compile(r"/headline/"), list[Route]()
     with playing(live) as agent:
-        with page.expect_response(told):  # to the page's start
-            page.goto(latest(live))
+        with page.expect_response(told):
+            open_late(page, latest(live))
         page.route(told, lambda route: held.append(route), times=1)
         with page.expect_request(told):
             agent.call("echo", "one")
@@ -144,7 +186,7 @@ def test_a_part_that_is_behind_is_fetched_again_after_the_pause_that_the_server_
     page.route(asked, answer)
     with page.expect_response(asked), page.expect_response(lambda response: len(fetched) == 2):
         # fetches its list once the stream is open, and nothing happens after that
-        page.goto("/episodes/")
+        open_late(page, "/episodes/")
     first, second = page.evaluate(
         "performance.getEntriesByType('resource').filter(({name}) => name.endsWith('/episodes/?'))"
         ".map(({startTime, responseEnd}) => [startTime, responseEnd])"
@@ -177,7 +219,7 @@ def test_parts_that_are_due_at_the_same_time_are_all_fetched(page: Page, live: L
         with ExitStack() as first:
             for part in parts:
                 first.enter_context(page.expect_response(re.compile(f"/{part}/")))
-            page.goto(latest(live))
+            open_late(page, latest(live))
         for part in parts:  # before the route, which holds them
             requests.enter_context(page.expect_request(re.compile(f"/{part}/")))
         page.route(re.compile(f"/({'|'.join(parts)})/"), lambda route: held.append(route))
@@ -197,7 +239,7 @@ def test_a_part_that_the_server_failed_to_answer_is_fetched_again(
     ]
     with playing(live, goal="be answered") as agent:
         with page.expect_response(re.compile("/peers/")):
-            page.goto(latest(live))
+            open_late(page, latest(live))
         page.route(re.compile("/peers/"), lambda route: answers.pop()(route), times=3)
         agent.call("finish", "done")
     expect(page.locator("#peers")).to_contain_text("this one ranks #1")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
+from django.db import connection
 from django.test import AsyncClient, Client
 from django_eventstream.views import get_listener_manager
 from pytest_django import Settings
 
+from episodes.recording import live
+from episodes.recording.live import Live
 from tests.environments.agents.ors.serving import in_database
 from tests.people import client_of
 from tests.rows import each
@@ -55,6 +59,44 @@ def test_it_tells_of_an_episode_as_it_begins_and_ends(server: LiveServer) -> Non
         begun = data_of(lines, "started")
         httpx.post(f"{server.url}/delete", headers=SID).raise_for_status()
         assert data_of(lines, "ended")["ids"] == begun["ids"]
+
+
+async def beginning(query: dict[str, str]) -> str:
+    """Return what a stream begins with."""
+    answer: Any = await AsyncClient().get("/events/", {"channel": "episodes", **query})
+    events = aiter(answer.streaming_content)
+    first = await anext(events)
+    await events.aclose()
+    return str(first.decode())
+
+
+def position_of(page: str) -> str:
+    [position] = re.findall(r'data-position="([^"]+)"', page)
+    return str(position)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_is_told_to_catch_up_only_if_something_was_recorded_since() -> None:
+    page: Any = await AsyncClient().get("/episodes/")
+    position = position_of(page.content.decode())
+    assert "catch-up" not in await beginning({"position": position})
+    assert "catch-up" not in await beginning({})
+    assert 'event: catch-up\ndata: {"ids": []}' in await beginning({"position": f"{position}0"})
+    assert "catch-up" in await beginning({"position": ""})
+
+
+@pytest.mark.django_db
+def test_a_page_has_the_position_from_before_it_read_anything(client: Client) -> None:
+    before = live.position()
+
+    def record(execute: Any, sql: str, *arguments: Any) -> Any:
+        if "episodes_episode" in sql:
+            Live().tell([])  # without a listener
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(record):
+        page = client.get("/episodes/").content.decode()
+    assert position_of(page) == before != live.position()
 
 
 @pytest.mark.django_db(transaction=True)
