@@ -42,6 +42,7 @@ from environments.runtime.session import Session
 from environments.runtime.session_calls import (
     Call,
     LingeringCalls,
+    RunningCall,
     checked_task_id,
     recalled_call,
     unknown_task_id,
@@ -199,6 +200,16 @@ class SessionService:
             running[session.episode.environment] += len(session.calls.running)
         return PlayLoad(
             live, running, self._life.counts.snapshot(), self._table.accepts == "nothing"
+        )
+
+    def running_calls(self, episode: int) -> list[RunningCall]:
+        """Return the calls of the episode that run, or wait for the setup, the oldest first. On the
+        event loop."""
+        return sorted(
+            RunningCall(call.arrived_at, session.episode.mask_text(call.tool))
+            for session in self._table
+            if session.episode.number == episode
+            for call in session.calls.running
         )
 
     async def try_out(self, environment: str, spec: Any, seconds: float) -> Trial:

@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from environments.errors import InvalidRequest
 from environments.limits import ReturnErrors
@@ -28,6 +29,15 @@ MAX_TASK_ID_CHARACTERS = 255
 LOSS_ITERATIONS = 2
 """Iterations of the event loop within which it notices the reset of a connection that came before a
 request."""
+
+
+class RunningCall(NamedTuple):
+    """A call that runs, for those who watch the episode."""
+
+    arrived_at: float
+    """By time.monotonic()."""
+    tool: str
+    """Without secrets."""
 
 
 class Call:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -26,8 +27,11 @@ from django_eventstream.utils import add_default_headers, sse_encode_event
 from environments.access.current_login import recently_logged_in
 from environments.access.permissions import SEE_PAGES
 from environments.access.privacy import viewer_of
+from environments.display.visible import visible
 from environments.errors import OverQuota
 from environments.keys.open_streams import OpenStream, open_streams
+from environments.runtime.session_calls import RunningCall
+from environments.service import service_or_none
 from episodes.recording.listening import Listening, stream_readers
 from episodes.recording.live import position
 from episodes.recording.news import EPISODES, channel_for, is_channel
@@ -101,8 +105,11 @@ async def _stream(
             # compared while listening, so what happens after that is an event
             is_behind = page_position not in (None, position())
             yield OPENED + CATCH_UP * is_behind
-            checked_at = time.monotonic()
+            checked_at, calls = time.monotonic(), list[RunningCall]()
             while True:
+                if (now := _running_calls(channel)) != calls:
+                    calls = now
+                    yield sse_encode_event("calls", _calls_json(calls))
                 news = await listening.news(CHECK_SECONDS)
                 if time.monotonic() - checked_at >= CHECK_SECONDS:
                     checked_at = time.monotonic()
@@ -114,6 +121,22 @@ async def _stream(
                     "".join(sse_encode_event(event.type, event.data) for event in news)
                     or STILL_OPEN
                 )
+
+
+def _running_calls(channel: str) -> list[RunningCall]:
+    """Return the calls that run at this server of the episode that is followed."""
+    service = service_or_none()
+    if service is None or not is_channel(channel) or channel == EPISODES:
+        return []
+    return service.running_calls(int(channel.rpartition("-")[2]))
+
+
+def _calls_json(calls: list[RunningCall]) -> str:
+    now = time.monotonic()
+    rows = [
+        {"tool": visible(call.tool), "seconds": round(now - call.arrived_at, 1)} for call in calls
+    ]
+    return json.dumps({"calls": rows})
 
 
 def _may_follow(session: SessionBase, channel: str) -> bool:

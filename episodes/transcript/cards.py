@@ -18,6 +18,7 @@ from django.http import Http404, HttpResponse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from environments.display.images import image_size
 from environments.display.parts import Part
 from environments.display.visible import visible
 from environments.errors import shorten
@@ -28,6 +29,8 @@ from episodes.transcript.steps import StepLine
 
 MAX_TOOL_CHARACTERS = 200
 """Maximum number of characters of a tool's name that are shown."""
+MAX_IMAGE_WIDTH, MAX_IMAGE_HEIGHT = 560, 420
+"""Pixels at which `static/episodes/step.css` shows an image at most."""
 MAX_UNFOLDED_LINES = 16
 MAX_UNFOLDED_CHARACTERS = 1_600
 """Maximum number of characters of a text that is shown unfolded; a longer one is folded to that
@@ -83,6 +86,8 @@ class MessageCard:
     """Index among the texts and images of the same side, from 0."""
     uri: str = ""
     """An image's data: address, for pages that have no other address for it."""
+    size: tuple[int, int] | None = None
+    """Width and height at which an image is shown, if they are known before it is loaded."""
 
     @property
     def options(self) -> SafeString:
@@ -164,6 +169,7 @@ def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -
             is_long=False,
             number=number,
             uri=text,
+            size=_shown_size(text),
         )
     language = _language(part, side)
     if kind is None:
@@ -184,6 +190,14 @@ def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -
         is_long=text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS,
         number=number,
     )
+
+
+def _shown_size(uri: str) -> tuple[int, int] | None:
+    size = image_size(uri.partition(",")[2])
+    if size is None:
+        return None
+    scale = min(1.0, MAX_IMAGE_WIDTH / size[0], MAX_IMAGE_HEIGHT / size[1])
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
 def message_card_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) -> MessageCard:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
 from functools import cache
 from typing import Any
 
@@ -271,13 +271,14 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
 
     `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and
     per step: `tool` (index in `tools`), `state` (one letter each: o for ok, r for refused, f for
-    failed), `reward` (or null).
+    failed), `reward` (or null), and in milliseconds: `start` (since the episode was created),
+    `wait` (for the setup and other calls), `duration`.
     `reason` has the reasons of steps that were refused or failed, or whose reward was no number, by
     the step's index.
     """
     last = episode.steps.aggregate(last=Max("index"))["last"]
     window = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ)
-    columns = ("index", "tool", "status", "reason", "reward")
+    columns = ("index", "tool", "status", "reason", "reward", "started", "waited_ms", "duration_ms")
     rows = list(window.order_by("index").values_list(*columns))
     tools = {tool: place for place, tool in enumerate(dict.fromkeys(row[1] for row in rows))}
     return {
@@ -285,8 +286,11 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
         "total": 0 if last is None else last + 1,
         "status": episode.status,
         "tools": [visible(tool) for tool in tools],
-        "state": "".join(_STATES[status] for _, _, status, _, _ in rows),
-        "reason": {index: reason for index, _, _, reason, _ in rows if reason},
-        "tool": [tools[tool] for _, tool, _, _, _ in rows],
-        "reward": [reward for _, _, _, _, reward in rows],
+        "state": "".join(_STATES[status] for _, _, status, *_ in rows),
+        "reason": {index: reason for index, _, _, reason, *_ in rows if reason},
+        "tool": [tools[tool] for _, tool, *_ in rows],
+        "reward": [reward for _, _, _, _, reward, *_ in rows],
+        "start": [round((row[5] - episode.created) / timedelta(milliseconds=1)) for row in rows],
+        "wait": [round(row[6]) for row in rows],
+        "duration": [round(row[7]) for row in rows],
     }

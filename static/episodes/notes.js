@@ -101,6 +101,7 @@ if (form) {
     const link = event.target.closest("[data-note-on]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
+    link.closest(".menu").open = false;
     write(Number(link.dataset.noteOn));
   });
   // steps come and go while scrolling or playing; the list is replaced as a whole

@@ -1,7 +1,9 @@
 // The replay: connects the step list, the transcript, the chart and the search, handles keys, and follows a running episode.
 import { Finder } from "./find_text.js";
+import { Playback } from "./playback.js";
 import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
+import { StepTimeline, inMinutes } from "./step_timeline.js";
 import { Steps } from "./steps.js";
 import { Windows } from "./transcript_windows.js";
 import { runShortcut } from "../orsweb/keys.js";
@@ -31,6 +33,8 @@ const windows = new Windows(transcript, {
 });
 const rail = new StepList(page.querySelector("[data-step-rail]"), steps);
 const chart = new ReturnChart(page.querySelector("[data-chart-panel]"), steps, go);
+const timeline = new StepTimeline(page.querySelector("[data-time-panel]"), steps, go);
+const playback = new Playback(page.querySelector("[data-playback]"), steps, timeline, go);
 const finder = new Finder(page.querySelector("[data-find-form]"), facts.find, {
   found: (found) => rail.mark(found),
   go,
@@ -55,6 +59,8 @@ function moved() {
   windows.card(index)?.classList.add("current");
   rail.show(index);
   chart.show(index);
+  timeline.show(index);
+  playback.moved(index);
   showFacts(index);
   clearTimeout(addressTimer);
   addressTimer = setTimeout(() => keepAddress(index), ADDRESS_MS);
@@ -146,6 +152,9 @@ const KEYS = {
   m: () => steps.total > 0 && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
   d: () => page.querySelector("[data-download]")?.click(),
+  " ": () => playback.toggle(),
+  "<": () => playback.changeSpeed(-1),
+  ">": () => playback.changeSpeed(1),
 };
 for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => neighbour(key);
 
@@ -179,6 +188,32 @@ function setFollowing(isOn) {
 }
 
 const isFollowing = () => followButton?.getAttribute("aria-pressed") === "true";
+
+// The frame of the page says what its headline says, which is out of view.
+const title = document.title.replace(/^.*(?=Episode )/, "");
+
+function showEnding() {
+  const ending = page.querySelector("#headline .ending");
+  const place = page.querySelector("[data-ending-so-far]");
+  if (!place || place.dataset.ending === ending.dataset.ending) return;
+  place.dataset.ending = ending.dataset.ending;
+  place.replaceChildren(ending.cloneNode(true));
+  document.title = `${ending.textContent} · ${title}`;
+}
+
+// Calls that run now, each with its clock.
+let calls = [];
+
+function showCalls() {
+  const rows = calls.map(({ tool, since }) => {
+    const row = document.createElement("p");
+    row.className = "running-call";
+    const name = Object.assign(document.createElement("code"), { textContent: tool });
+    row.append(name, ` running for ${inMinutes(Math.floor((performance.now() - since) / 1000))}`);
+    return row;
+  });
+  page.querySelector("[data-running-calls]").replaceChildren(...rows);
+}
 
 async function changed() {
   page.querySelector("[data-no-steps]").hidden = steps.total > 0;
@@ -266,6 +301,12 @@ document.addEventListener("click", (event) => {
 });
 transcript.addEventListener("htmx:afterSettle", () => finder.mark());
 document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
+document.addEventListener("orsweb:calls", ({ detail }) => {
+  calls = detail.calls.map(({ tool, seconds }) => ({ tool, since: performance.now() - 1000 * seconds }));
+  showCalls();
+});
+if (!isOver) setInterval(showCalls, 1000);
+document.addEventListener("htmx:afterSwap", showEnding);
 document.addEventListener("orsweb:live", ({ detail: { type } }) => {
   if (type !== "messages") steps.read();
   if (type === "messages" || type === "catch-up") messagesMayHaveArrived();
@@ -279,7 +320,10 @@ followButton?.addEventListener("click", () => {
 });
 windows.addEventListener("moved", moved);
 windows.addEventListener("loaded", loaded);
-windows.addEventListener("scrolled", () => setFollowing(false));
+windows.addEventListener("scrolled", () => {
+  setFollowing(false);
+  playback.stop();
+});
 steps.addEventListener("change", changed);
 steps.addEventListener("gone", gone);
 steps.addEventListener("failed", () => warn("The list of steps could not be loaded. Reload the page to try again."));
@@ -291,6 +335,7 @@ if (matchMedia("(max-width: 1150px)").matches) {
 }
 page.classList.add("has-windows");
 restoreFolds();
+showEnding();
 if (steps.status === "running" && asked() === null) setFollowing(true);
 if (asked() !== null) go(asked()).then(showMessage);
 else if (steps.total) moved();

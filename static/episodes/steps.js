@@ -7,6 +7,9 @@ export class Steps extends EventTarget {
   reasons = new Map(); // step that was refused or failed, or whose reward was no number -> why, if that is known
   rewards = []; // number or null per step
   running = []; // the return so far per step, or null
+  starts = []; // milliseconds after the episode was created at which each step's request came
+  waits = []; // milliseconds that each step waited for the setup and other calls
+  durations = []; // milliseconds that each step took after that
   total = 0; // steps that the episode has; the arrays may still be shorter
   status = "running";
   #place;
@@ -60,6 +63,9 @@ export class Steps extends EventTarget {
       this.rewards.push(piece.reward[n]);
       this.running.push(this.#add(piece.reward[n]));
     }
+    this.starts.push(...piece.start);
+    this.waits.push(...piece.wait);
+    this.durations.push(...piece.duration);
     this.total = Math.max(piece.total, this.known);
     this.status = piece.status;
     this.dispatchEvent(new Event("change"));

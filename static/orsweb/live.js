@@ -4,8 +4,8 @@
 // Each event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
 // missed, which the server tells when something was recorded since the page's position, or when a stream was interrupted. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
 // every data-refetch-pause="5" seconds, or after the seconds that the response names as X-Refetch-Pause if those are more; with
-// X-Refetch-Again, always. data-refetch-on="started ended" lists the types that concern it, by default all. A page
-// whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
+// X-Refetch-Again, always. data-refetch-on="started ended" lists the types that concern it, by default all. The calls of an episode that run
+// now are dispatched as `orsweb:calls`, detail {calls: [{tool, seconds}]}. A page whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
 // and its indicator are removed.
 const TYPES = ["started", "noted", "steps", "ended", "messages", "catch-up"];
 const PAUSE_SECONDS = 1;
@@ -33,6 +33,10 @@ function tell(type, detail) {
   document.dispatchEvent(new CustomEvent("orsweb:live", { detail: { ids: [], counts: {}, ...detail, type } }));
 }
 
+function tellCalls(detail) {
+  document.dispatchEvent(new CustomEvent("orsweb:calls", { detail }));
+}
+
 // --- the stream ------------------------------------------------------------------------------------------------------
 
 function open() {
@@ -42,6 +46,7 @@ function open() {
   source.addEventListener("stream-open", opened);
   source.addEventListener("error", lost);
   for (const type of TYPES) source.addEventListener(type, (event) => tell(type, JSON.parse(event.data)));
+  source.addEventListener("calls", (event) => tellCalls(JSON.parse(event.data)));
 }
 
 function opened() {
@@ -54,6 +59,7 @@ function close() {
   source?.close();
   source = null;
   position = "";
+  tellCalls({ calls: [] });
 }
 
 // The browser's own reconnecting overloads a server that is restarting, and gives up if a response isn't a stream.

@@ -68,6 +68,32 @@ def test_what_happens_before_the_stream_is_open_appears(page: Page, live: LiveSe
         expect(page.locator("#step-1")).to_contain_text("between")
 
 
+RUNNING = """() => {
+  const detail = { calls: [{ tool: "dig", seconds: 65.5 }] };
+  document.dispatchEvent(new CustomEvent("orsweb:calls", { detail }));
+}"""
+"""Tells the page what its stream tells of a call that runs."""
+
+
+def test_a_call_that_runs_is_shown_with_its_clock_and_the_title_says_the_state(
+    page: Page, live: LiveServer
+) -> None:
+    with playing(live) as agent:
+        agent.call("echo", "before")
+        page.goto(latest(live))
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        page.evaluate(RUNNING)
+        expect(page.locator("[data-running-calls]")).to_have_text(
+            re.compile(r"dig running for 1:\d\d")
+        )
+        expect(page).to_have_title(re.compile("^● running · Episode "))
+        expect(page.locator("[data-ending-so-far]")).to_contain_text("running")
+        agent.call("finish", "done")
+    expect(page).to_have_title(re.compile("finished · Episode "))
+    expect(page.locator("[data-ending-so-far]")).to_contain_text("finished")
+    expect(page.locator("[data-running-calls]")).to_be_empty()
+
+
 def open_late(page: Page, address: str) -> None:
     """Open a page that learns that something was recorded after it was rendered."""
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.agents import latest, playing
 from tests.browser.axe import load_axe, serious, thin_out
@@ -107,6 +107,72 @@ def test_every_step_has_an_address_and_the_chart_and_the_facts_follow_the_cursor
     expect(page).to_have_url(re.compile(r"/\d+/#step-31$"))
     expect(page.locator("[data-chart-at]")).to_have_text("Step 31: +3.20")
     expect(page.locator("[data-step-number]")).to_have_text("31 · echo")
+
+
+def test_a_click_on_the_time_axis_goes_to_the_step_of_that_time(
+    page: Page, played: str, current: Callable[[int], None]
+) -> None:
+    page.goto(played)
+    expect(page.locator("[data-time-at]")).to_contain_text("Step 0 · echo took")
+    calls = page.locator("[data-waterfall]")
+    box = calls.bounding_box()
+    assert box
+    calls.click(position={"x": box["width"] - 1, "y": 5})
+    current(99)
+    expect(page.locator("[data-time-at]")).to_contain_text("after step 98")
+    calls.click(position={"x": 0, "y": 5})
+    current(0)
+
+
+HOURS_APART = {"start": [0, 3_600_000, 7_200_000], "wait": [0, 0, 0], "duration": [1000] * 3}
+
+
+@pytest.mark.own_tab
+def test_it_plays_in_recorded_time_as_fast_as_one_likes(page: Page, played: str) -> None:
+    def answer(route: Route) -> None:
+        rail = route.fetch().json()
+        short = {name: rail[name][:3] for name in ("tool", "state", "reward")}
+        route.fulfill(json={**rail, **short, **HOURS_APART, "total": 3})
+
+    page.clock.install()
+    page.route(re.compile(r"/rail\.json"), answer)
+    page.goto(played)
+    expect(page.locator("[data-time-sum]")).to_have_text("2:00:01, of which 3.0 s in calls")
+    play, step = page.locator("[data-play]"), page.locator(".step.current")
+    page.keyboard.press("Space")
+    expect(play).to_have_attribute("aria-pressed", "true")
+    page.clock.run_for(3_599_000)
+    expect(step).to_have_id("step-0")
+    page.clock.run_for(2_000)
+    expect(step).to_have_id("step-1")
+    for _ in range(5):
+        page.keyboard.press(">")
+    expect(page.locator("[data-speed] option:checked")).to_have_text("32\u00d7")
+    page.clock.run_for(3_600_000 // 32 + 1000)
+    expect(step).to_have_id("step-2")
+    expect(play).to_have_attribute("aria-pressed", "false")
+    page.keyboard.press("Space")  # again, from the beginning
+    expect(step).to_have_id("step-0")
+    page.keyboard.press("Space")
+    page.clock.run_for(3_600_000)
+    expect(step).to_have_id("step-0")
+
+
+def test_what_can_be_done_at_a_step_is_in_one_menu(page: Page, played: str) -> None:
+    page.goto(played)
+    menu = page.locator("#step-1 .step-menu")
+    expect(menu.get_by_role("link")).to_have_count(0)
+    menu.locator("summary").click()
+    assert menu.get_by_role("link").all_inner_texts() == [
+        "Add note",
+        "Continue from here",
+        "This step only",
+        "Raw JSON",
+        "Redact text…",
+    ]
+    menu.get_by_role("link", name="Add note").click()
+    expect(page.locator("#note-text")).to_be_focused()
+    expect(menu.get_by_role("link")).to_have_count(0)
 
 
 def test_a_text_is_read_as_another_kind_kinds_stay_folded_and_scrolling_fetches_further_steps(

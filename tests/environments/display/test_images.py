@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import struct
 
-from environments.display.images import image_problem
+from environments.display.images import image_problem, image_size
 from tests.rows import each
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -44,3 +45,25 @@ def test_it_says_which_of_type_and_data_is_wrong(kind: str, data: bytes, problem
 @each("data", ["A", "a b=", "data:image/png;base64,AAAA", "-_-_", 7, None])
 def test_other_data_is_never_an_image(data: object) -> None:
     assert image_problem("image/png", data)
+
+
+@each(
+    ("content", "size"),
+    [
+        (PNG + b"\0\0\0\rIHDR" + struct.pack(">II", 640, 480), (640, 480)),
+        (b"GIF89a" + struct.pack("<HH", 20, 10), (20, 10)),
+        (b"BM" + bytes(16) + struct.pack("<ii", 3, -2), (3, 2)),
+        (JPEG + b"\0\4ab\xff\xc2\0\x11\x08" + struct.pack(">HH", 30, 40), (40, 30)),
+        (b"RIFF\0\0\0\0WEBPVP8 " + bytes(10) + struct.pack("<HH", 7, 5), (7, 5)),
+        (b"RIFF\0\0\0\0WEBPVP8L" + bytes(5) + struct.pack("<I", 6 | 4 << 14), (7, 5)),
+        (b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\6\0\0\4\0\0", (7, 5)),
+        (AVIF + b"ispe" + bytes(4) + struct.pack(">II", 9, 8), (9, 8)),
+        (PNG + b"\0\0\0\rIHDR" + struct.pack(">II", 0, 480), None),
+        (PNG, None),
+        (JPEG, None),
+        (AVIF, None),
+        (b"no image", None),
+    ],
+)
+def test_it_reads_the_size_from_the_beginning(content: bytes, size: tuple[int, int] | None) -> None:
+    assert image_size(base64.b64encode(content).decode()) == size

@@ -268,3 +268,17 @@ async def test_the_id_of_a_scoring_has_a_longest_length() -> None:
         await play.open("s")
         with pytest.raises(InvalidRequest, match="task_id has 256 characters"):
             await scoring(play, "s", task_id="x" * 256)
+
+
+async def test_it_says_which_calls_of_an_episode_run(play: Play) -> None:
+    await play.open("held", "gated")
+    call = await play.start("held", "hold", gate="a")
+    session = play.service._table.get("held")
+    assert session is not None
+    episode = session.episode.number
+    [running] = play.service.running_calls(episode)
+    assert running == (call.arrived_at, "hold")
+    assert play.service.running_calls(episode + 1) == []
+    GATES["a"].set()
+    await ended(call)
+    assert play.service.running_calls(episode) == []

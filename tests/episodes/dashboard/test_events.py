@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,13 +16,15 @@ from django.test import AsyncClient, Client
 from django_eventstream.views import get_listener_manager
 from pytest_django import Settings
 
+from environments.runtime.session_calls import RunningCall
+from episodes.dashboard import events as events_page
 from episodes.recording import live
 from episodes.recording.live import Live
 from tests.environments.agents.ors.serving import in_database
 from tests.people import client_of
 from tests.rows import each
 from tests.server import LiveServer
-from tests.stored import make_environment
+from tests.stored import make_environment, make_episode
 
 SID = {"X-Session-ID": "followed"}
 
@@ -83,6 +86,23 @@ async def test_a_page_is_told_to_catch_up_only_if_something_was_recorded_since()
     assert "catch-up" not in await beginning({})
     assert 'event: catch-up\ndata: {"ids": []}' in await beginning({"position": f"{position}0"})
     assert "catch-up" in await beginning({"position": ""})
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_replay_is_told_of_the_calls_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Service:
+        def running_calls(self, episode: int) -> list[RunningCall]:
+            return [RunningCall(time.monotonic() - 6.0, f"dig-{episode}")]
+
+    monkeypatch.setattr(events_page, "service_or_none", Service)
+    number = (await in_database(make_episode)).pk
+    answer: Any = await AsyncClient().get("/events/", {"channel": f"episode-{number}"})
+    events = aiter(answer.streaming_content)
+    await anext(events)
+    kind, _, data = (await anext(events)).decode().partition("\ndata: ")
+    [call] = json.loads(data)["calls"]
+    assert kind == "event: calls" and call["tool"] == f"dig-{number}" and call["seconds"] >= 6
+    await events.aclose()
 
 
 @pytest.mark.django_db

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -339,8 +340,13 @@ def test_further_windows_are_fetched_alone(client: Client) -> None:
 def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
     episode = make_episode(status="running", cause="")
     make_step(episode, tool="dig", reward=0.1)
-    make_step(episode, tool="look", status="failed", output="", reason="timeout")
-    make_step(episode, tool="dig", status="refused", output="")
+    times = {"duration_ms": 250.4, "waited_ms": 3.0}
+    for seconds, values in (
+        (1, {"tool": "look", "status": "failed", "reason": "timeout"}),
+        (2, {"tool": "dig", "status": "refused"}),
+    ):
+        started = episode.created + timedelta(seconds=seconds)
+        make_step(episode, output="", started=started, **times, **values)
     rail = json.loads(seen(client, episode, "rail.json?first=1"))
     assert rail == {
         **{
@@ -352,6 +358,7 @@ def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
             "state": "fr",
         },
         **{"reason": {"1": "timeout"}, "reward": [None, None]},
+        **{"start": [1000, 2000], "wait": [3, 3], "duration": [250, 250]},
     }
 
 
