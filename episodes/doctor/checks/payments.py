@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models import Count, Min, QuerySet, Sum, TextField, Value
+from django.db.models.functions import Replace
 from django.urls import reverse
 
 from environments.display.numbers import plain
@@ -77,11 +78,18 @@ class RepeatedCall(NamedTuple):
 
 def _repeated(steps: QuerySet[Step], repeats: int) -> list[RepeatedCall]:
     """Return the calls that are paid as many times or more, most first."""
-    # the same output means that the call changed nothing: steps through a maze are paid for where
-    # they lead
+    # the same output means that the call changed nothing: steps through a maze are paid for
+    # where they lead; that the last one also ends the episode makes no difference
+    going_on = Replace(
+        "output",
+        Value('"finished":true}'),
+        Value('"finished":false}'),
+        output_field=TextField(),
+    )
     rows = (
         steps.filter(status="ok", reward__gt=0)
-        .values("episode_id", "tool", "input", "input_blob", "output", "output_blob")
+        .annotate(result=going_on)
+        .values("episode_id", "tool", "input", "input_blob", "result", "output_blob")
         .annotate(times=Count("pk"), first=Min("index"), total=Sum("reward"))
         .filter(times__gte=repeats)
         .order_by("-times", "-episode_id")

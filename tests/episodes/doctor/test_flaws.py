@@ -233,6 +233,15 @@ def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
     assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
 
 
+def test_a_repeated_call_that_ends_the_episode_counts_among_the_others() -> None:
+    play(*[0.5] * 30, run=make_run(), steps_count=4)
+    result = '{"blocks":[],"metadata":null,"reward":0.1,"finished":%s}'
+    for episode in Episode.objects.all():
+        for finished in ("false", "false", "false", "true"):
+            make_step(episode, reward=0.1, output=result % finished)
+    assert "(worst: 4 times, 0.4 together)" in finding("repeated_calls")["sentence"]
+
+
 def exploit() -> None:
     """Record a run that repeats a paid call from training step 12 on, then a healthy one."""
     run = make_run()
