@@ -50,6 +50,18 @@ class PageLink(NamedTuple):
     HX-Request) for `?run=`."""
 
 
+class PaletteAction(NamedTuple):
+    label: str
+    name: str
+    """Name of the URL of the page where it is done."""
+    arguments: tuple[str, ...] = ()
+    """Those of the URL."""
+    rest: str = ""
+    """What follows the path in the address: a query string or a fragment."""
+    permission: str = ""
+    """Permission that it needs besides that of the page."""
+
+
 class AdminLink(NamedTuple):
     label: str
     icon: str
@@ -78,6 +90,8 @@ class Feature:
     """Pages about an environment. Their addresses take its name, and `?run=`."""
     lists: Sequence[PageLink] = ()
     """Pages that the list of environments leads to."""
+    actions: Sequence[PaletteAction] = ()
+    """What the palette (Ctrl K) offers to do."""
     admin: str = ""
     """Module that registers its pages of the admin; empty if there are none."""
     admin_pages: Sequence[AdminLink] = ()

@@ -9,15 +9,28 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import urlencode
 
+from django.db.models import Max, TextField
+from django.db.models.functions import Coalesce
 from django.urls import reverse
+from django.utils.text import Truncator
 
+from environments.database.folding import contains
 from environments.features import named
-from environments.models import Environment, Split, Viewer
+from environments.models import Environment, Split, Task, Viewer
+from environments.models.folding import fold, fold_term
+from environments.service import task_line
 from environments.tasks.split_indexes import served
+from environments.tasks.task_facts import task_names
 from episodes.filtering.names import models, runs
 from episodes.models import Episode, Run
 
 MAX_OF_A_KIND = 6
+MAX_SEARCHED_TASKS = 5_000
+"""Tasks whose lines are searched, the newest ones."""
+MAX_READ_TASKS = 50
+"""Tasks among them with the words anywhere in their content whose lines are made."""
+MIN_TITLE_CHARACTERS = 3
+MAX_TITLE_CHARACTERS = 90
 _NUMBER = re.compile(r"#?(\d{1,18})")
 _TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)\s*#\s*(?P<index>\d{1,5})")
 
@@ -32,11 +45,13 @@ class NamedPlace:
 
 def places_named(text: str, viewer: Viewer) -> list[NamedPlace]:
     """Return what the viewer may see by that name, MAX_OF_A_KIND of each kind; nothing for an empty
-    text. Among runs and models the newest MAX_NAMES of `names.py` are searched."""
+    text. Among runs and models the newest MAX_NAMES of `names.py` are searched, among tasks the
+    newest MAX_SEARCHED_TASKS."""
     text = text.strip()[:200]
     if not text:
         return []
     kinds = [_episode, _tasks, _environments, _runs, _models, *named("named_places")]
+    kinds.append(_titles)
     return [place for kind in kinds for place in islice(kind(text, viewer), MAX_OF_A_KIND)]
 
 
@@ -64,6 +79,27 @@ def _tasks(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
         for pk in tasks[index : index + 1]:
             name = f"{split.environment.name} {split.name} #{index}"
             yield NamedPlace("task", name, reverse("task", args=[pk]))
+
+
+def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    """Yield the tasks whose line has all the words; it has no hidden fields."""
+    if len(text) < MIN_TITLE_CHARACTERS:
+        return
+    newest = Task.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    rows = Task.objects.seen_by(viewer).filter(pk__gt=newest - MAX_SEARCHED_TASKS)
+    for word in text.split():
+        rows = rows.filter(
+            contains(Coalesce("folded", "spec", output_field=TextField()), fold_term(word))
+        )
+    rows = rows.select_related("environment").order_by("-pk")[:MAX_READ_TASKS]
+    lines = {row: task_line(row.environment, row.spec) for row in rows}
+    words = fold(text).split()
+    tasks = [row for row in rows if all(word in fold(lines[row]) for word in words)]
+    names = task_names([task.pk for task in tasks[:MAX_OF_A_KIND]])
+    for task in tasks[:MAX_OF_A_KIND]:
+        line = Truncator(lines[task]).chars(MAX_TITLE_CHARACTERS)
+        place = f"{task.environment.name} {names[task.pk]}"
+        yield NamedPlace("task", f"{line} ({place})", reverse("task", args=[task.pk]))
 
 
 def _environments(text: str, viewer: Viewer) -> Iterator[NamedPlace]:

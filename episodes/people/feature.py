@@ -7,7 +7,7 @@ from environments.access.permissions import (
     PLAY,
     WRITE_NOTES,
 )
-from environments.features import Feature, MenuPage
+from environments.features import Feature, MenuPage, PaletteAction
 
 PLAYED = (
     "play",
@@ -38,5 +38,6 @@ FEATURE = Feature(
     },
     permissions_to_change={"notes": WRITE_NOTES},
     menu=[MenuPage("play", "Play", "p", "M7 4l12 8-12 8z", after="compare")],
+    actions=[PaletteAction("New study", "study_new"), PaletteAction("Invite people", "invites")],
     upkeep="episodes.people.seen_tasks",
 )

@@ -1,7 +1,7 @@
 """What suites add to the site."""
 
 from environments.access.permissions import PUBLISH_SUITES
-from environments.features import AdminLink, Feature, MenuPage, PageLink
+from environments.features import AdminLink, Feature, MenuPage, PageLink, PaletteAction
 
 FEATURE = Feature(
     urls="episodes.suites.urls",
@@ -17,6 +17,7 @@ FEATURE = Feature(
         )
     ],
     lists=[PageLink("Suites", "suites", "Benchmarks over several environments")],
+    actions=[PaletteAction("New suite", "suite_new")],
     admin="episodes.suites.admin",
     admin_pages=[AdminLink("Suites", "trophy", "admin:episodes_suite_changelist")],
     episode_filters="episodes.suites.episode_filter.EPISODE_FILTERS",

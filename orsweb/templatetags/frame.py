@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from environments import __version__
-from environments.features import MenuPage, PageLink, features, url_of_page
+from environments.features import MenuPage, PageLink, PaletteAction, features, url_of_page
 from orsweb.accounts.page_rules import may_open, permission_for
 
 register = template.Library()
@@ -46,6 +46,27 @@ RAIL = (
         "a",
         "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 "
         "0 0 0 6z",
+    ),
+)
+
+ACTIONS = (
+    PaletteAction("Connect an agent", "overview", rest="#connect"),
+    PaletteAction(
+        "Quarantine failing tasks",
+        "admin:environments_task_bulk",
+        ("quarantine",),
+        "?bucket=failing&scope=all&ask=1&reason=The%20environment%20fails",
+        "environments.change_task",
+    ),
+    PaletteAction("Load demo data", "load_demo"),
+    PaletteAction("Operations", "operations"),
+    PaletteAction(
+        "Create API key", "admin:environments_apikey_add", permission="environments.add_apikey"
+    ),
+    PaletteAction(
+        "Delete episodes",
+        "admin:episodes_episode_remove",
+        permission="episodes.delete_episode",
     ),
 )
 
@@ -107,6 +128,19 @@ def _keyboard_shortcuts(pages: tuple[MenuPage, ...]) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def palette_actions(context: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the labels and addresses of what the palette offers the visitor to do."""
+    user = _user(context)
+    return [
+        (action.label, url + action.rest)
+        for action in (*ACTIONS, *(each for feature in features() for each in feature.actions))
+        if (url := _page_url(action.name, *action.arguments))
+        and _may_open(context, action.name)
+        and (user is None or not action.permission or user.has_perm(action.permission))
+    ]
+
+
+@register.simple_tag(takes_context=True)
 def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
     """Return the URL with this name; empty if there is no such page or the visitor may not open
     it."""
@@ -151,8 +185,8 @@ def _user(context: dict[str, Any]) -> Any:
 
 
 @cache
-def _page_url(name: str) -> str:
-    return url_of_page(name)
+def _page_url(name: str, *arguments: str) -> str:
+    return url_of_page(name, *arguments)
 
 
 def _is_current(page: MenuPage, path: str) -> bool:

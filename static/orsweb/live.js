@@ -126,11 +126,10 @@ async function fetchNow(address) {
   else due.delete(address);
 }
 
-// Returns from when on the pause of the element counts. Rows that were not there before get the class `fresh`; the focus is restored, and how far
-// elements with data-keeps-scroll were scrolled.
+// Returns from when on the pause of the element counts. Rows that were not there before get the class `fresh`; the focus is restored.
 async function replace(element, address) {
   const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
-  element.addEventListener("htmx:beforeSwap", () => keepPlaces(element, address), { once: true });
+  element.addEventListener("htmx:beforeSwap", () => keepFocus(element, address), { once: true });
   const answer = await answered(element, address);
   if (!answer) {
     kept.add(element);
@@ -144,24 +143,18 @@ async function replace(element, address) {
 }
 
 // A key that is pressed right after the swap has to find the focus where it was.
-function keepPlaces(element, address) {
+function keepFocus(element, address) {
   const focused = element.contains(document.activeElement) ? selectorOf(document.activeElement) : "";
-  const scrolled = scrolling(element).map(({ scrollTop }) => scrollTop);
-  const restore = () => {
-    const current = elementOf(address);
-    scrolling(current).forEach((inner, place) => (inner.scrollTop = scrolled[place] ?? 0));
-    if (focused) current?.querySelector(focused)?.focus({ preventScroll: true });
-  };
+  if (!focused) return;
+  const restore = () => elementOf(address)?.querySelector(focused)?.focus({ preventScroll: true });
   document.addEventListener("htmx:afterSwap", restore, { once: true });
 }
 
 // The selector of a link or a button in what replaces it; empty if it has nothing to be known by.
 function selectorOf(element) {
-  const name = ["href", "data-series"].find((one) => element.hasAttribute(one));
+  const name = ["href", "data-series", "data-highlight"].find((one) => element.hasAttribute(one));
   return name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : "";
 }
-
-const scrolling = (element) => [...(element?.querySelectorAll("[data-keeps-scroll]") ?? [])];
 
 // The answer; null if the server could not be reached or failed. Without a source, htmx sends one request at a time and drops others.
 async function answered(element, address) {

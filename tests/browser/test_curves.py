@@ -237,14 +237,14 @@ def test_runs_are_chosen_in_a_menu_stay_in_the_address_and_are_hidden_by_the_leg
     assert page.evaluate(hidden) == 0
 
 
-def end_a_round(page: Page, live: LiveServer, step: int) -> None:
+def end_a_round(page: Page, live: LiveServer, step: int, run: str = "drawn-live") -> None:
     """Play a round while the page looks, and let the time pass after which it fetches again."""
     expect(page.locator("[data-live-state]")).to_have_text("live")
     page.evaluate(
         "() => document.addEventListener('orsweb:live', ({ detail }) => (window.heard = "
         "detail.type))"
     )
-    play_rounds(live, "drawn-live", 1, step=step)
+    play_rounds(live, run, 1, step=step)
     wait_until(page, "window.heard === 'ended'")
     page.clock.fast_forward(10_000)
 
@@ -272,6 +272,21 @@ def test_chart_tables_and_the_list_of_runs_follow_live(page: Page, live: LiveSer
     expect(row.locator("td a.number")).to_have_text(str(before + 1))
     expect(row.get_by_role("checkbox")).to_be_checked()
     expect(row.get_by_role("link", name="drawn-live")).to_be_focused()
+
+
+@pytest.mark.own_tab
+def test_a_focused_star_keeps_its_focus_when_the_tables_are_fetched_again(
+    page: Page, live: LiveServer, runs: dict[str, list[int]]
+) -> None:
+    play_rounds(live, "drawn-star", 1)
+    page.clock.install()
+    page.goto(f"/runs/curves/?runs=drawn-star,{FIRST}")
+    star = page.get_by_role("button", name="Highlight drawn-star")
+    star.focus()
+    end_a_round(page, live, 101, "drawn-star")
+    row = page.get_by_role("row").filter(has_text="drawn-star")
+    expect(row.get_by_role("link", name="2", exact=True).first).to_be_visible()
+    expect(star).to_be_focused()
 
 
 def test_a_chart_that_is_empty_appears_with_its_first_episode(page: Page, live: LiveServer) -> None:

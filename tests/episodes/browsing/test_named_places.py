@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from environments.models import Environment
+from episodes.browsing import named_places
 from episodes.models import Suite
 from tests.episodes.ended import end_episode
 from tests.people import client_of
@@ -52,14 +53,27 @@ def test_a_number_is_an_episode_and_its_address_opens_it(client: Client) -> None
     assert found(client, "#999999") == []
 
 
+def test_tasks_are_found_by_the_words_of_their_lines_among_the_newest(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (make_task({"question": f"Mend {name}.", "answer": "teal"}) for name in "ab")
+    make_split(old, new, name="test")
+    both = [("task", "Mend b. (math test #1)"), ("task", "Mend a. (math test #0)")]
+    assert found(client, "MEND") == both and found(client, "a. mend") == both[1:]
+    assert found(client, "teal") == found(client, "mend teal") == []
+    monkeypatch.setattr(named_places, "MAX_SEARCHED_TASKS", 1)
+    assert found(client, "mend") == both[:1]
+
+
 def test_nobody_finds_what_is_private(settings: object) -> None:
     environment = make_environment("secret-lab")
-    make_split(make_task(environment=environment), name="test", environment=environment)
+    task = make_task({"question": "A secret?"}, environment)
+    make_split(task, name="test", environment=environment)
     episode = end_episode(run=make_run("secret-run"), model="secret-model", environment=environment)
     Environment.objects.filter(pk=environment.pk).update(is_private=True)
     viewer, root = client_of("viewer"), Client()
     root.force_login(User.objects.create_superuser("root"))
-    for text in ("secret", "test #0", str(episode.pk)):
+    for text in ("secret", "a secret?", "test #0", str(episode.pk)):
         assert found(viewer, text) == [] and found(root, text) != []
 
 
