@@ -78,6 +78,9 @@ class Plan:
     sentences: tuple[str, ...] = ()
     """What to know before applying it, such as what changes in each split, one sentence each."""
 
+    named: tuple[int, ...] = ()
+    """Ids of the first tasks that will be changed, for pages to name them."""
+
     @property
     def is_in_parts(self) -> bool:
         """Return whether pages show parts of it for some seconds, because it is too large for one

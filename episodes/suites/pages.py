@@ -25,11 +25,17 @@ from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import BY
 from episodes.suites.scores import shares_of
 from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
-from episodes.suites.versions import definition_of_member, version_named
+from episodes.suites.versions import (
+    definition_of_member,
+    quarantined_counts,
+    quarantined_tasks,
+    version_named,
+)
 
 MAX_TASKS = 50
 MAX_SUITES = 200
 MAX_FAILING = 10
+MAX_QUARANTINED = 10
 NO_INTERVAL = (None, None)
 WHISKER_PIXELS = 120
 """Width of the drawn interval of a success rate."""
@@ -45,10 +51,12 @@ def suites(request: HttpRequest) -> HttpResponse:
         Prefetch("versions", versions)
     )
     lines = []
-    for row in rows[:MAX_SUITES]:
-        version = row.versions.all()[0]
+    versions_by_suite = {row: row.versions.all()[0] for row in rows[:MAX_SUITES]}
+    counts = quarantined_counts([version.pk for version in versions_by_suite.values()])
+    for row, version in versions_by_suite.items():
         members = version.members.all()
-        lines.append((row, version, members, sum(member.tasks_count for member in members)))
+        count = sum(member.tasks_count for member in members)
+        lines.append((row, version, members, count, counts.get(version.pk, 0)))
     may_publish = request.user.has_perm(PUBLISH_SUITES)
     return render(request, "suites/suites.html", {"lines": lines, "may_publish": may_publish})
 
@@ -80,7 +88,9 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         runs = dict(Run.objects.filter(name__in=names).values_list("name", "pk"))
     shares = shares_of([member.weight for member in results.members])
     definitions = [definition_of_member(member) for member in results.members]
-    lines = task_lines([task.task for task in results.failing_tasks[:MAX_FAILING]], viewer)
+    failing = [task.task for task in results.failing_tasks[:MAX_FAILING]]
+    quarantined = quarantined_tasks(version)
+    lines = task_lines([*failing, *quarantined[:MAX_QUARANTINED]], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -90,7 +100,13 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         "ranked": [(row, runs.get(row.key), _whisker(row)) for row in results.ranked],
         "others": [(row, runs.get(row.key)) for row in results.others],
         "failing": [
-            (task, *lines[task.task]) for task in results.failing_tasks if task.task in lines
+            (task, *lines[task.task])
+            for task in results.failing_tasks[:MAX_FAILING]
+            if task.task in lines
+        ],
+        "quarantined": quarantined,
+        "quarantined_lines": [
+            lines[task] for task in quarantined[:MAX_QUARANTINED] if task in lines
         ],
         "part": SuitePart(version.suite.name, version.number),
         "cited": cited_row,

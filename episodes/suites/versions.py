@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from environments.display.numbers import plain
 from environments.errors import OrsError, nearest
@@ -199,6 +199,20 @@ def definition_of_member(member: SuiteMember) -> Definition:
 def members_of(version: SuiteVersion) -> list[SuiteMember]:
     """Return the members of a version in order, with their environments and splits. One query."""
     return list(version.members.select_related("environment", "split").order_by("number"))
+
+
+def quarantined_tasks(version: SuiteVersion) -> list[int]:
+    """Return the ids of its tasks that are quarantined, in order. One query."""
+    tasks = SuiteTask.objects.filter(member__version=version, task__state="quarantined")
+    return list(tasks.order_by("member__number", "position").values_list("task", flat=True))
+
+
+def quarantined_counts(versions: Sequence[int]) -> dict[int, int]:
+    """Return how many tasks of the versions, by their ids, are quarantined, where any is. One
+    query."""
+    tasks = SuiteTask.objects.filter(member__version__in=versions, task__state="quarantined")
+    counts = tasks.order_by().values_list("member__version")
+    return dict(counts.annotate(n=Count("task", distinct=True)))
 
 
 def problems_of(version: SuiteVersion) -> list[str]:

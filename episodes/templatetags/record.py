@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from environments.access.privacy import viewer_of
 from environments.display.formats import (
     NONE,
     clock,
@@ -39,11 +40,21 @@ from environments.wire import NO_NUMBER
 from episodes.attempts.rule import kind_of
 from episodes.attempts.success import success_of
 from episodes.figures.figures import ScopeFigures
+from episodes.figures.tasks.failures import FailureCluster, clusters_of
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.line_colours import colour_of_run
 
 register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def newest_failure(context: dict[str, Any], task: int) -> FailureCluster | None:
+    """Return the most frequent exception among the newest episodes of the task; None without a
+    failure of the environment."""
+    episodes = Episode.objects.seen_by(viewer_of(context["request"].user)).filter(task=task)
+    return next(iter(clusters_of(episodes)), None)
+
 
 for format_ in (
     grouped,

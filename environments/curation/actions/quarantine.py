@@ -38,12 +38,17 @@ class QuarantineForm(forms.Form):
     )
 
 
+MAX_NAMED = 10
+
+
 @dataclass(frozen=True)
 class _StateChange(TaskAction):
     """Give tasks a state, and hide or show their places."""
 
     state: ClassVar[str]
     past: ClassVar[str]
+    effects: ClassVar[tuple[str, ...]]
+    """What else to know before, a sentence each."""
     reason: str = ""
 
     def plan(self) -> Plan:
@@ -53,8 +58,10 @@ class _StateChange(TaskAction):
         same = total - changing
         sentences = [f"{tasks(same, 'is', 'are')} already {self.state}."] if same else []
         sentences += [*in_splits(splits), *still_served(frozen), *left_out(self.selection)]
+        sentences += self.effects if changing else ()
         title = f"{self.label} {tasks(changing)}"
-        return Plan(title, total, changing, splits, frozen, tuple(sentences))
+        named = Task.objects.filter(others).order_by("pk").values_list("pk", flat=True)[:MAX_NAMED]
+        return Plan(title, total, changing, splits, frozen, tuple(sentences), tuple(named))
 
     def changes(self, ids: Sequence[int]) -> Iterable[AbstractContextManager[SplitChange]]:
         return map(change_of, splits_of(ids))
@@ -86,6 +93,14 @@ class Quarantine(_StateChange):
     name, label, order, kind = "quarantine", "Quarantine", 1, "quarantine"
     form = QuarantineForm
     state, past = "quarantined", "Quarantined"
+    effects = (
+        "Agents are not offered them any more. Later tasks of the same split get lower indexes; "
+        "titles and pages of tasks stay.",
+        "Recorded episodes stay, and figures count them as before. Suites keep the tasks and say "
+        "that they are quarantined.",
+        "“Release” in the list of tasks serves them again, at their places. So does Undo in "
+        "Activity.",
+    )
 
     def ids(self) -> Sequence[int]:
         if not self.reason.strip():
@@ -99,3 +114,4 @@ class Release(_StateChange):
 
     name, label, order, kind = "release", "Release", 2, "release"
     state, past = "active", "Released"
+    effects = ("Agents are offered them again. Later tasks of the same split get higher indexes.",)

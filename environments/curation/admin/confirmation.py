@@ -5,7 +5,7 @@ An action on many tasks runs as a job, whose page shows its progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html
 
 from environments.admin.base import author_of
@@ -22,6 +23,10 @@ from environments.curation.split_warnings import warnings_of_plan
 from environments.database import jobs
 from environments.database.jobs import Progress, silent
 from environments.errors import OrsError
+from environments.models import CurationAction, Task
+from environments.scoring.task_statistics import TaskResult
+from environments.service import task_line
+from environments.tasks.task_facts import figures_by_task, task_names
 
 MAX_CHANGED_AT_ONCE = 2000
 """An action that changes more tasks is a job."""
@@ -78,6 +83,7 @@ def confirmation(
         "plan": plan,
         "trouble": trouble,
         "warnings": warnings_of_plan(plan),
+        "tasks": _named(plan.named) if plan else [],
         "is_whole": page.is_whole,
         "form": page.form if plan or not page.is_whole else None,
     }
@@ -96,6 +102,17 @@ def applied(request: HttpRequest, change: Callable[[str], ActionOutcome]) -> Act
     return outcome
 
 
+def _named(ids: Sequence[int]) -> list[tuple[Task, str, str, TaskResult]]:
+    """Return the tasks with their names, their lines in lists and the figures of their attempts."""
+    tasks = Task.objects.select_related("environment").in_bulk(ids)
+    names, figures = task_names(list(tasks)), figures_by_task(tasks)
+    return [
+        (tasks[pk], names[pk], task_line(tasks[pk].environment, tasks[pk].spec), figures[pk])
+        for pk in ids
+        if pk in tasks
+    ]
+
+
 def _apply(
     request: HttpRequest, page: Confirmation, action: Action, plan: Plan
 ) -> HttpResponseRedirect:
@@ -112,5 +129,9 @@ def _apply(
     message = outcome.sentence
     if (link := split_link(outcome)) is not None:
         message = format_html('{} <a class="underline" href="{}">{}</a>', message, *link)
+    elif row := CurationAction.objects.filter(token=outcome.change).only("pk").first():
+        url = reverse("admin:environments_curationaction_change", args=[row.pk])
+        link = '{} <a class="underline" href="{}">See the change, or undo it</a>.'
+        message = format_html(link, message, url)
     messages.success(request, message)
     return HttpResponseRedirect(page.done(outcome) or back)

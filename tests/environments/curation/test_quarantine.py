@@ -106,7 +106,9 @@ def test_it_plans_what_will_be_touched() -> None:
         "1 task is already quarantined.",
         "2 tasks are in split 'train'.",
         "Split 'held-out' is frozen and continues to serve 1 task of them.",
+        *Quarantine.effects,
     )
+    assert plan.named == (two, three)
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -12,8 +12,8 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Split
-from episodes.models import Study, Suite, SuiteVersion
+from environments.models import Split, Task
+from episodes.models import Study, Suite, SuiteTask, SuiteVersion
 from tests.episodes.api.asking import get
 from tests.episodes.suites.published import broken_core, core, make_suite, member, split_of
 from tests.people import client_of
@@ -100,6 +100,17 @@ def test_tasks_that_fail_for_everybody_are_named(client: Client) -> None:
     suite = get("suites/core")
     assert suite["is_provisional"]
     assert [(task["id"], task["failures"]) for task in suite["failing_tasks"]] == [(always.pk, 4)]
+
+
+def test_tasks_that_are_quarantined_are_named_first(client: Client) -> None:
+    version = core()
+    [first, *_] = SuiteTask.objects.filter(member__version=version).order_by("pk")
+    assert "quarantined" not in text_of(client, "/suites/core/")
+    Task.objects.filter(pk=first.task_id).update(state="quarantined", reason="It fails.")
+    page = text_of(client, "/suites/core/")
+    assert page.index("1 task is quarantined.") < page.index('id="board"')
+    assert f'href="/tasks/{first.task_id}/"' in page and "It fails." in page
+    assert "1 quarantined" in text_of(client, "/suites/")
 
 
 def test_two_models_are_compared(client: Client) -> None:
@@ -224,9 +235,9 @@ def test_it_takes_few_queries(
 ) -> None:
     core()
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         client.get("/suites/core/")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         client.get("/suites/")
 
 

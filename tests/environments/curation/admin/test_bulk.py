@@ -11,9 +11,10 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.database import jobs
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
+from tests.episodes.ended import end_episode
 from tests.rows import each
-from tests.stored import make_environment, make_split, make_task
+from tests.stored import make_environment, make_split, make_statistics, make_step, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,6 +54,25 @@ def test_it_says_what_a_quarantine_will_touch(client: Client) -> None:
     page = ask(client, "quarantine", task=task.pk)
     assert "Quarantine 1 task" in page and "1 task is in split &#x27;train&#x27;." in page
     assert Task.objects.get(pk=task.pk).state == "active"
+
+
+def test_a_quarantine_names_its_tasks_and_what_fails_at_them(client: Client) -> None:
+    task = make_task({"question": "Mend the ledger."})
+    make_split(task, name="train")
+    failure = end_episode(None, task=task, cause="env_error", failed_count=1)
+    make_step(failure, status="failed", reason="KeyError", error="'tests'")
+    make_statistics(task, attempts=1, successes=1, failures=1)
+    page = ask(client, "quarantine", task=task.pk)
+    assert "math train #0</a> Mend the ledger." in page and "1 of 2</td>" in page
+    assert "<code>KeyError: &#x27;tests&#x27;</code>" in page
+    assert "Agents are not offered them any more." in page and "“Release”" in page
+
+
+def test_its_outcome_leads_to_its_undo(client: Client) -> None:
+    page = do(client, "quarantine", task=make_task().pk, reason="odd")
+    [action] = CurationAction.objects.all()
+    link = f'href="/admin/environments/curationaction/{action.pk}/change/"'
+    assert f'Quarantined 1 task. <a class="underline" {link}>See the change' in page
 
 
 def test_it_quarantines_with_a_reason(client: Client) -> None:
