@@ -37,8 +37,8 @@ export function drawChart(canvas, data, view = { hidden: new Set(), highlighted:
   };
   const themes = new MutationObserver(onScheme);
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  scheme.addEventListener("change", onScheme);
+  const schemes = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+  for (const scheme of schemes) scheme.addEventListener("change", onScheme);
   listen(state);
   return {
     update(fresh) {
@@ -50,7 +50,7 @@ export function drawChart(canvas, data, view = { hidden: new Set(), highlighted:
     hover: (place) => hover(state, place),
     destroy() {
       themes.disconnect();
-      scheme.removeEventListener("change", onScheme);
+      for (const scheme of schemes) scheme.removeEventListener("change", onScheme);
       state.chart.destroy();
     },
   };

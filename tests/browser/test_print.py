@@ -1,0 +1,64 @@
+"""Pages on paper: no controls, and nothing that is cut or wider than the paper."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, ViewportSize
+
+from tests.browser.rounds import play_rounds
+from tests.rows import each
+from tests.server import LiveServer
+
+RUN = "printed_with_a_name_that_is_longer_than_names_of_runs_usually_are"
+PAPER: ViewportSize = {"width": 980, "height": 740}
+"""A letter on its side, without margins."""
+CONTROLS = """[...document.querySelectorAll("button, input, select, textarea, nav:not(.trail), [role=button]")]
+  .filter((it) => it.checkVisibility() && !it.matches(".legend")).map((it) => it.outerHTML.slice(0, 160))"""
+"""Controls that are seen; the name of a curve is a button too."""
+CUT = """[...document.querySelectorAll("body *")]
+  .filter((it) => it.checkVisibility() && !it.closest("svg, .visually-hidden"))
+  .filter((it) => it.getBoundingClientRect().right > innerWidth + 1
+    || (getComputedStyle(it).overflowX !== "visible" && it.scrollWidth > it.clientWidth))
+  .map((it) => it.outerHTML.slice(0, 160))"""
+"""What is wider than the paper, or cut within it."""
+
+
+@pytest.fixture(scope="module")
+def first(live: LiveServer) -> int:
+    """Return the number of an episode of a run."""
+    return play_rounds(live, RUN, 2, step=1, model=RUN)[0]
+
+
+@each(
+    "path",
+    [
+        "/",
+        "/environments/guess/",
+        "/environments/guess/leaderboard/?split=train",
+        "/episodes/",
+        "/episodes/{first}/",
+        "/runs/",
+        "/runs/curves/?by=run&y=return,success",
+    ],
+)
+def test_paper_has_no_controls_and_holds_everything(page: Page, first: int, path: str) -> None:
+    page.goto(path.format(first=first))
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    assert page.evaluate(CONTROLS) == []
+    assert page.evaluate(CUT) == []
+
+
+def test_the_page_of_a_run_is_printed_with_its_configuration_and_charts(
+    page: Page, first: int
+) -> None:
+    page.goto(f"/runs/?text={RUN}")
+    page.get_by_role("link", name=RUN, exact=True).first.click()
+    chart = page.locator(".curve-chart").first
+    chart.wait_for()
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    assert page.evaluate(CONTROLS) == []
+    assert page.evaluate(CUT) == []
+    box, canvas = chart.bounding_box(), chart.locator("canvas").bounding_box()
+    assert box and canvas and canvas["height"] <= box["height"]
