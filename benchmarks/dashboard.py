@@ -1,8 +1,9 @@
-"""Speed of the pages with a million episodes: each default view, filter, sort, curve and search;
-and of each format of exports.
+"""Speed of the pages with a million episodes and ten million points of a scalar: each default view,
+filter, sort, curve and search; and of each format of exports.
 
-    python -m benchmarks dashboard [--episodes 1000000] [--runs 40] [--only WORD] [--repeat 40]
-                                   [--by-cpu] [--scaled] [--prepare] [--strict]
+    python -m benchmarks dashboard [--episodes 1000000] [--points 10000000] [--runs 40]
+                                   [--only WORD] [--repeat 40] [--by-cpu] [--scaled] [--prepare]
+                                   [--strict]
 
 Pages are requested with Django's test client in this process, including middleware and templates.
 Other programs lengthen their wall time, but hardly affect their CPU time, which includes the
@@ -28,7 +29,7 @@ from typing import Any
 from benchmarks.pages import Page, pages
 from benchmarks.scenarios import slowness_now
 
-EPISODES, RUNS = 1_000_000, 40
+EPISODES, POINTS, RUNS = 1_000_000, 10_000_000, 40
 EXPORTED_EPISODES = 20_000
 MIN_EXPORTED_STEPS = 20_000.0
 """Steps that each format has to export in a second."""
@@ -62,9 +63,9 @@ def _prepare(options: argparse.Namespace) -> int:
     up to date, and return the number of episodes."""
     from django.core.management import call_command
 
-    from benchmarks.seeded import index_all, seed
+    from benchmarks.seeded import index_all, seed, seed_scalars
     from environments.models import Environment
-    from episodes.models import Episode
+    from episodes.models import Episode, ScalarSeries
     from episodes.rollups.follower import catch_up
     from episodes.rollups.recount import rebuild
 
@@ -77,6 +78,8 @@ def _prepare(options: argparse.Namespace) -> int:
         index_all()
         seconds = time.perf_counter() - start
         print(f"{options.episodes:,} episodes, {steps:,} steps in {seconds:.0f} s", flush=True)
+    if not ScalarSeries.objects.exists():
+        seed_scalars(options.points)
     catch_up()  # includes parts that were added to the rollups after the database was filled
     return Episode.objects.count()
 
@@ -199,6 +202,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--episodes", type=int, default=EPISODES, help="episodes to create")
+    parser.add_argument("--points", type=int, default=POINTS, help="points of scalars to create")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs that share them")
     parser.add_argument(
         "--directory",

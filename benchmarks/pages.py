@@ -29,6 +29,9 @@ _PAGES = {
     "curve of a run, other convention": "/runs/curves/?run=grpo-{run}&x=step"
     "&no_call=out&expired=zero&env_error=zero",
     "API: figures of a run": "/api/runs/{run_id}",
+    "scalar of all runs": "/runs/curves/?by=run&x=step&y=scalar.loss",
+    "scalar of a run": "/runs/curves/?run=grpo-{run}&x=step&y=scalar.loss",
+    "API: scalar of a run zoomed": "/api/scalars?run=grpo-{run}&name=loss&from={n}000&to=90000",
     "curve of a split": "/runs/curves/?environment=bench{bench}&split=train",
     "curve of a task": "/runs/curves/?task={task}",
 }

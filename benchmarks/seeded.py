@@ -337,3 +337,19 @@ def index_all() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT gin_clean_pending_list('transcripttext_words')")
             cursor.execute("ANALYZE episodes_transcripttext")
+
+
+def seed_scalars(points: int) -> None:
+    """Report as many values of the scalar `loss`, the same number for each run."""
+    from django.db import transaction
+
+    from episodes.models import Run
+    from episodes.runs.scalars import store_scalars
+
+    runs, random = list(Run.objects.order_by("pk")), Random(1)
+    for run in runs:
+        steps = points // len(runs)
+        for first in range(0, steps, _BATCH):
+            rows = range(first, min(first + _BATCH, steps))
+            with transaction.atomic():
+                store_scalars(run, [(step, {"loss": random.random()}) for step in rows])

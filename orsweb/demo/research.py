@@ -20,6 +20,7 @@ from environments.models.viewer import UNRESTRICTED
 from environments.scoring.definition import Definition
 from episodes.models import Episode, Play, Run, Suite
 from episodes.runs.description import parsed_description
+from episodes.runs.scalars import StepScalars
 from episodes.runs.trainer_updates import steer
 from episodes.suites.versions import NewMember, UnchangedSuite, publish
 from orsweb.demo.script import GROUP_ATTEMPTS, ScriptPart, script
@@ -201,6 +202,34 @@ def describe() -> None:
 
 def _describe_run(name: str, **description: Any) -> None:
     """Describe the newest run of the name as its trainer would have done when it last played."""
-    run = steer(name, parsed_description(description), UNRESTRICTED, ()).run
-    last = Episode.objects.filter(run=run).aggregate(last=Max("last_acted"))["last"]
-    Run.objects.filter(pk=run.pk).update(updated=last)
+    episodes = Episode.objects.filter(run__title=name)
+    last = episodes.aggregate(acted=Max("last_acted"), step=Max("run_step"))
+    rate, has_failed = description["config"].get("learning_rate"), description["state"] == "failed"
+    points = [] if rate is None else list(_scalars(name, (last["step"] or 0) + 1, rate, has_failed))
+    run = steer(name, parsed_description(description), UNRESTRICTED, (), points).run
+    Run.objects.filter(pk=run.pk).update(updated=last["acted"])
+
+
+def _scalars(run: str, steps: int, rate: float, has_failed: bool) -> Iterator[StepScalars]:
+    """Yield what the trainer logs at each step; the loss of a run that has failed ends as NaN, and
+    the KL of the one without its term grows."""
+    random = Random(f"scalars/{run}")
+    for step in range(steps):
+        share = step / max(1, steps - 1)
+        is_lost = has_failed and share > 0.8
+        drift = 0.9 * share**2 if run == EXPLOITING else 0.04 * share
+        yield (
+            step,
+            {
+                "loss": math.nan
+                if is_lost
+                else 0.08 * math.exp(-3 * share) + random.gauss(0, 0.006),
+                "kl": drift * (30 if has_failed else 1) + abs(random.gauss(0, 0.004)),
+                "entropy": 1.4 * math.exp(-1.8 * share) + random.gauss(0, 0.02),
+                "learning_rate": rate * min(1.0, 10 * share + 0.1) * (1 - 0.9 * share),
+                "grad_norm": math.inf
+                if is_lost
+                else abs(random.gauss(0.6 + 4 * has_failed * share, 0.1)),
+                "tokens_per_second": random.gauss(5200, 180),
+            },
+        )

@@ -224,7 +224,8 @@ function listEpisodes({ series, point }) {
   const title = document.createElement("h2");
   const link = document.createElement("a");
   link.href = address;
-  link.textContent = `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"} at this point of ${series.label}`;
+  const count = point.attempts === null ? "Episodes" : `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"}`;
+  link.textContent = `${count} at this point of ${series.label}`;
   title.append(link);
   const list = document.createElement("div");
   behind.replaceChildren(title, list);

@@ -2,7 +2,7 @@
 // are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to}, "chart:unzoom" and
 // "chart:hover" {x: of the nearest point, key: of its series; null away from the chart}.
 //
-// Data: {x: "episode" | "time" | "step", xTitle, unit: text of the y axis, isShare: y is 0 to 1, log: boolean,
+// Data: {x: "episode" | "time" | "step", xTitle, yTitle, isShare: y is 0 to 1, log: boolean,
 //        isReported: whether y is of `n` of a point's `attempts`, band, extremes: sentences about the bands and the light bands; empty: there are
 //        none,
 //        maxBands: lines that all have bands; of more only those that stand out do,
@@ -77,7 +77,7 @@ function configuration(state) {
       events: [],
       scales: {
         x: axis(state, "linear", state.data.xTitle, ({ width }) => xAxis(state.data, width), state.data.x === "time" ? timeTicks : numberTicks),
-        y: axis(state, state.data.log ? "logarithmic" : "linear", capitalised(state.data.unit), ({ height }) => yAxis(state, height), numberTicks),
+        y: axis(state, state.data.log ? "logarithmic" : "linear", state.data.yTitle, ({ height }) => yAxis(state, height), numberTicks),
       },
       plugins: { legend: { display: false }, tooltip: { enabled: false } },
     },
@@ -137,7 +137,6 @@ function yAxis(state, height) {
 }
 
 const least = (values) => values.reduce((low, value) => Math.min(low, value), Infinity);
-const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function datasets(state, series) {
   const { data, view } = state;

@@ -63,7 +63,7 @@ export function numberTicks(ticks) {
     if (size === 0 || (size < MIN_SHOWN && isEven)) return "0";
     if (size >= 1e6) return (tick < 0 ? "\u2212" : "") + large(size);
     const digits = Math.max(0, -Math.floor(Math.log10(isEven ? gap : size)));
-    const text = digits > 6 ? tick.toExponential(1) : tick.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    const text = digits > 4 ? tick.toExponential(1) : tick.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     return text.replace(/^-/, "\u2212");
   });
 }

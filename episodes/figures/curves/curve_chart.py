@@ -18,6 +18,7 @@ from episodes.figures.curves.curve_series import (
     ComponentLine,
     CurveCharts,
     GroupLine,
+    ScalarChart,
 )
 from episodes.figures.curves.figure_menu import (
     AXIS_TITLES,
@@ -28,12 +29,14 @@ from episodes.figures.curves.figure_menu import (
     EXTREMES_OF_RUNS,
     OF_REPORTS,
     REPORTED_COMPONENTS,
+    SCALAR,
     UNITS,
     Figure,
 )
 from episodes.figures.curves.phases import Phase
 from episodes.figures.curves.run_groups import mean_curve
 from episodes.figures.curves.smoothing import Smoothing
+from episodes.runs.scalar_summaries import ScalarSummary
 
 MAX_BANDS = 2
 """Lines that all have bands; of more, only highlighted ones do."""
@@ -108,6 +111,17 @@ class _Point(NamedTuple):
     """Ends of the light band; None without one."""
 
 
+class _Place(NamedTuple):
+    """Where a point is on the x axis."""
+
+    x: float
+    x_to: float
+    behind: dict[str, str]
+    """Parameters that narrow the filter of its curve to its episodes."""
+    attempts: int | None = None
+    """Number of these; None if they were not counted."""
+
+
 def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
     query, charts = drawing.query, list[dict[str, Any]]()
@@ -116,28 +130,50 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
         *_phase_marks(drawing.phases),
     ]
     for figure in drawing.figures:
-        lines = _lines(drawing, figure)
         band = BAND_OF_RUNS if drawing.groups else BANDS.get(figure, "")
         extremes = EXTREMES_OF_RUNS if drawing.groups else EXTREMES.get(figure, "")
+        unit = _unit(drawing, figure)
         charts.append(
             {
                 "figure": figure,
-                "x": query.x,
-                "xTitle": AXIS_TITLES[query.x],
-                "unit": _unit(drawing, figure),
+                "unit": unit,
+                "yTitle": unit[:1].upper() + unit[1:],
                 "isReported": figure in OF_REPORTS,
                 "isShare": figure in ("success", "flat"),
-                "log": query.is_log and any(value > MIN_DRAWN for value in _values(lines)),
-                "band": band if query.has_band else "",
-                "extremes": extremes if drawing.has_extremes else "",
-                "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
-                "isSmoothed": query.smoothing.is_on,
-                "marks": marks,
+                "band": band,
+                "extremes": extremes,
                 "notes": _notes(drawing, figure),
                 "caption": _caption(drawing, figure),
-                "series": lines,
+                "series": _lines(drawing, figure),
             }
         )
+    for scalar in drawing.scalars:
+        labels = ", ".join(line.label for line, _ in scalar.lines)
+        charts.append(
+            {
+                "figure": f"{SCALAR}{scalar.name}",
+                "unit": visible(scalar.name),
+                "yTitle": visible(scalar.name),
+                "isReported": False,
+                "isShare": False,
+                "band": BAND_OF_RUNS if drawing.groups else "",
+                "extremes": EXTREMES_OF_RUNS if drawing.groups else scalar.extremes,
+                "notes": [*scalar.notes, f"Smoothing: {query.smoothing}."],
+                "caption": [visible(f"{scalar.name} of {labels}")],
+                "series": _scalar_lines(drawing, scalar),
+            }
+        )
+    for chart in charts:
+        chart |= {
+            "x": query.x,
+            "xTitle": AXIS_TITLES[query.x],
+            "log": query.is_log and any(value > MIN_DRAWN for value in _values(chart["series"])),
+            "band": chart["band"] if query.has_band else "",
+            "extremes": chart["extremes"] if drawing.has_extremes else "",
+            "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
+            "isSmoothed": query.smoothing.is_on,
+            "marks": marks,
+        }
     return charts
 
 
@@ -216,19 +252,57 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
         for line in drawing.components:
             each = zip(line.of.curve.points, line.component.points, strict=True)
             points = [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
-            lines.append(_line(line, line.of, points, smoothing))
+            lines.append(_line(line, line.of, points, smoothing, _places(line.of)))
         return lines
     if drawing.groups:
         return [_group_line(group, figure, drawing) for group in drawing.groups]
     return [
-        _line(series, series, _points(series, figure, drawing), smoothing)
+        _line(series, series, _points(series, figure, drawing), smoothing, _places(series))
         for series in drawing.series
     ]
 
 
+def _scalar_lines(drawing: CurveCharts, scalar: ScalarChart) -> list[dict[str, Any]]:
+    """Return the line of each run, or the mean of each group; values that are no numbers are
+    gaps."""
+    query = drawing.query
+    if drawing.groups:
+        curves = {
+            line.key: [
+                (float(point.start), float(point.end), point.mean if point.numbers else None)
+                for point in curve.points
+            ]
+            for line, curve in scalar.lines
+        }
+        return [
+            _mean_line(group, [curves.get(line.key, []) for line in group.members], drawing)
+            for group in drawing.groups
+        ]
+
+    def ends(point: ScalarSummary) -> tuple[float | None, float | None]:
+        return (point.low, point.high) if point.numbers else (None, None)
+
+    lines = []
+    for line, curve in scalar.lines:
+        points = [
+            _Point(
+                point.mean if point.numbers else None,
+                point.numbers,
+                "",
+                extremes=ends(point) if drawing.has_extremes else None,
+            )
+            for point in curve.points
+        ]
+        places = [
+            _Place(point.start, point.end, {"step": str(WholeRange(point.start, point.end))})
+            for point in curve.points
+        ]
+        lines.append(_line(line, line, points, query.smoothing, places))
+    return lines
+
+
 def _group_line(group: GroupLine, figure: Figure, drawing: CurveCharts) -> dict[str, Any]:
-    """Return the line of the mean of a group's runs, whose band is one standard deviation wide on
-    either side."""
+    """Return the line of the mean of a group's runs."""
     curves = [
         [
             (place.x, place.x_to, point.value)
@@ -238,6 +312,16 @@ def _group_line(group: GroupLine, figure: Figure, drawing: CurveCharts) -> dict[
         ]
         for series in group.members
     ]
+    return _mean_line(group, curves, drawing)
+
+
+def _mean_line(
+    group: GroupLine,
+    curves: Sequence[Sequence[tuple[float, float, float | None]]],
+    drawing: CurveCharts,
+) -> dict[str, Any]:
+    """Return the mean of the curves of a group's runs, whose band is one standard deviation wide on
+    either side."""
     query = drawing.query
     points = mean_curve(curves, query.x)
     means = query.smoothing.of([point.mean for point in points])
@@ -281,8 +365,9 @@ def _line(
     series: ChartSeries,
     points: list[_Point],
     smoothing: Smoothing,
+    places: Sequence[_Place],
 ) -> dict[str, Any]:
-    """Return a line of a curve, whose values `points` has in the order of the curve's points."""
+    """Return a line of a curve, whose values `points` has in the order of its places."""
     smooth = [
         smoothing.of(values)
         for values in (
@@ -291,7 +376,6 @@ def _line(
             [point.high for point in points],
         )
     ]
-    axis = series.curve.axis
     return {
         **_names(line, series.key),
         "query": series.filter.to_query(**series.parts),
@@ -307,11 +391,11 @@ def _line(
                     dict(zip(("min", "max"), point.extremes, strict=True)) if point.extremes else {}
                 ),
                 "n": point.n,
-                "attempts": place.n,
-                "behind": _end_numbers(place, axis),
+                "attempts": place.attempts,
+                "behind": place.behind,
                 "coverage": point.coverage,
             }
-            for place, point, y, low, high in zip(series.curve.points, points, *smooth, strict=True)
+            for place, point, y, low, high in zip(places, points, *smooth, strict=True)
         ],
     }
 
@@ -335,6 +419,14 @@ def _points(series: ChartSeries, figure: Figure, drawing: CurveCharts) -> list[_
     ]
 
 
+def _places(series: ChartSeries) -> list[_Place]:
+    axis = series.curve.axis
+    return [
+        _Place(point.x, point.x_to, _end_numbers(point, axis), point.n)
+        for point in series.curve.points
+    ]
+
+
 def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
     """Return the parameters that narrow the filter of a curve to the episodes of one point."""
     if len(point.ends) > 1:
@@ -347,13 +439,15 @@ def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
 
 
 def csv_of(drawing: CurveCharts) -> Iterator[str]:
-    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since
-    the epoch."""
+    """Yield the lines of a CSV file: one for each point, without smoothing, then one for each value
+    of a scalar, at its step. Times are seconds since the epoch."""
     names = list(dict.fromkeys(line.component.name for line in drawing.components))
     tokens = TOKEN_COLUMNS if "tokens" in drawing.query.figures else ()
-    yield csv_line(
-        ["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)]
-    )
+    own = [
+        *("series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens),
+        *(f"component:{name}" for name in names),
+    ]
+    yield csv_line([*own, *(f"{SCALAR}{scalar.name}" for scalar in drawing.scalars)])
     for series in drawing.series:
         components = series.components.series if series.components else []
         parts = {component.name: component.points for component in components}
@@ -365,5 +459,13 @@ def csv_of(drawing: CurveCharts) -> Iterator[str]:
                     *coverage_values(point.coverage),
                     *(series.tokens.points[place][1:] if series.tokens else ()),
                     *(parts[name][place].mean if name in parts else None for name in names),
+                    *(None for _ in drawing.scalars),
                 ]
             )
+    for number, scalar in enumerate(drawing.scalars):
+        before, after = len(own) - 3 + number, len(drawing.scalars) - 1 - number
+        for line, curve in scalar.lines:
+            for point in curve.points:
+                value = point.mean if point.numbers else "NaN"
+                places = [line.label, point.start, point.end]
+                yield csv_line([*places, *[None] * before, value, *[None] * after])

@@ -25,7 +25,7 @@ from environments.filtering.parameters import (
 from environments.models import Viewer
 from environments.scoring.definition import DefinitionOverrides
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.figure_menu import FIGURES, Figure
+from episodes.figures.curves.figure_menu import FIGURES, SCALAR, Figure
 from episodes.figures.curves.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.figures.curves.smoothing import Smoothing
 from episodes.figures.curves.zoom import WHOLE, Range
@@ -56,6 +56,7 @@ PARAMETERS = (
 )
 OF_SEVERAL = ("by", "runs", "group")
 """Those of charts with a curve for each of several runs, environments or models."""
+MAX_SCALARS = 24
 MAX_INCHES = 20.0
 _SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)x(\d{1,2}(?:\.\d{1,2})?)")
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
@@ -73,6 +74,8 @@ class CurveQuery:
     x: Axis = "episode"
     figures: tuple[Figure, ...] = ("return",)
     """What is drawn, each in a chart of its own, over the same part of the same axis."""
+    scalars: tuple[str, ...] = ()
+    """Names of the scalars that are drawn below, each in a chart of its own."""
     by: Overlay | None = None
     """Draw one curve for each run, environment or model; None draws a single curve of all
     episodes."""
@@ -105,6 +108,11 @@ class CurveQuery:
         return self.filter.overrides
 
     @property
+    def y(self) -> tuple[str, ...]:
+        """The figures and scalars, as the address names them."""
+        return *self.figures, *(f"{SCALAR}{name}" for name in self.scalars)
+
+    @property
     def split_choice(self) -> SplitChoice:
         """Which splits are shown of a run that played several."""
         return SplitChoice(self.filter.environment, self.filter.split, self.are_together)
@@ -125,6 +133,7 @@ class CurveQuery:
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)
 
+        figures, scalars = value("y", _figures, (("return",), ()))
         zoom = Range(value("from", real, None), value("to", real, None))
         if zoom.low is not None and zoom.high is not None and zoom.low > zoom.high:
             raise BadFilter(
@@ -133,7 +142,8 @@ class CurveQuery:
         return cls(
             filter=filter_,
             x=value("x", chosen(AXES), "episode"),
-            figures=value("y", _figures, ("return",)),
+            figures=figures,
+            scalars=scalars,
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", partial(run_ids, viewer=viewer), ()),
             group=value("group", any_text, ""),
@@ -160,7 +170,7 @@ class CurveQuery:
         name and text."""
         values = {
             "x": self.x if self.x != "episode" else "",
-            "y": ",".join(self.figures) if self.figures != ("return",) else "",
+            "y": ",".join(self.y) if self.y != ("return",) else "",
             "by": self.by or "",
             "runs": ",".join(map(str, self.runs)),
             "group": self.group,
@@ -176,8 +186,15 @@ class CurveQuery:
         return [(name, text) for name, text in values.items() if text]
 
 
-def _figures(name: str, text: str) -> tuple[Figure, ...]:
-    return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
+def _figures(name: str, text: str) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
+    """Return the figures and the names of scalars in a parameter. Raises: BadFilter."""
+    parts = [trimmed(part) for part in any_text(name, text).split(",")]
+    names = [part.removeprefix(SCALAR) for part in parts if part.startswith(SCALAR)]
+    others = [chosen(FIGURES)(name, part) for part in parts if not part.startswith(SCALAR)]
+    scalars = tuple(dict.fromkeys(filter(None, names)))
+    if len(scalars) > MAX_SCALARS:
+        raise BadFilter(name, f"{len(scalars)} scalars", f"at most {MAX_SCALARS} are drawn")
+    return tuple(dict.fromkeys(others)), scalars
 
 
 def _inches(name: str, text: str) -> tuple[float, float]:

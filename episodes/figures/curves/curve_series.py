@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from environments.database.json_rows import among
 from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
 from environments.scoring.convention import Coverage
@@ -28,6 +29,7 @@ from episodes.figures.curves.figure_menu import (
     EXTREMES,
     NO_COMPONENTS,
     NO_GROUPS,
+    NO_SCALARS,
     NO_TOKENS,
     OF_GROUPS,
     OWN_COLUMNS,
@@ -59,8 +61,10 @@ from episodes.figures.scopes import (
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Run
+from episodes.models import Run, ScalarSeries
 from episodes.rendering.line_colours import COLOURS, colour_of_run
+from episodes.runs.scalar_curves import MAX_POINTS as MAX_SCALAR_POINTS
+from episodes.runs.scalar_curves import MAX_READ, ScalarCurve, scalar_curves
 
 DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 """Lengths of dashes and gaps in pixels; empty: solid."""
@@ -187,6 +191,28 @@ class GroupLine:
         return [line.curve.total for line in self.members if line.curve.total]
 
 
+class ScalarChart(NamedTuple):
+    """A scalar that trainers report, of the runs that have it."""
+
+    name: str
+    lines: Sequence[tuple[ChartSeries, ScalarCurve]]
+    """The curve of each run's episodes, which has the look of its line, and its scalar."""
+
+    @property
+    def extremes(self) -> str:
+        """A sentence about the light band; empty without one, because each point is one value."""
+        size = max(point.numbers for _, curve in self.lines for point in curve.points)
+        values = f"lowest and highest of up to {size:,} values"
+        return f"Light band of {self.name}: {values}." if size > 1 else ""
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence about the values that are no numbers, if there are any."""
+        gaps = sum(curve.series.gaps for _, curve in self.lines)
+        values = "value" if gaps == 1 else "values"
+        return [f"{self.name}: {gaps:,} {values} NaN or infinite, drawn as gaps."] if gaps else []
+
+
 class Spread(NamedTuple):
     mean: float | None
     """None without a value."""
@@ -218,6 +244,10 @@ class CurveCharts:
     """Names of values of the runs' configurations by which they can be grouped."""
     groups: Sequence[GroupLine] = ()
     """The runs by the value that the address names; empty: a curve for each run."""
+    scalar_names: Sequence[str] = ()
+    """Names of all scalars of the runs."""
+    scalars: Sequence[ScalarChart] = ()
+    """What is drawn of them."""
 
     @property
     def split(self) -> Split | None:
@@ -255,8 +285,14 @@ class CurveCharts:
         notes += [
             part.note for line in self.series for part in (line.components, line.tokens) if part
         ]
+        notes += [NO_SCALARS] if self.query.scalars and not self.can_have_scalars else []
+        if self.can_have_scalars:
+            names = [chart.name for chart in self.scalars]
+            missing = [name for name in self.query.scalars if name not in names]
+            notes += [f"No values of {', '.join(missing)} here."] if missing else []
+        notes.append(" ".join(note for chart in self.scalars for note in chart.notes))
         without_values = set(self.query.figures) - set(self.figures)
-        if not self.is_empty:
+        if self.has_points:
             are_few = len(self.series) <= MAX_COMPARED
             notes += [NO_COMPONENTS] if are_few and "components" in without_values else []
             notes += [NO_TOKENS] if are_few and "tokens" in without_values else []
@@ -279,16 +315,21 @@ class CurveCharts:
         steps = [line.curve.steps_of_a_point for line in self.series]
         return max(steps, default=1) if self.query.x == "step" else 1
 
-    @property
+    @cached_property
     def has_extremes(self) -> bool:
         """Whether light bands reach to the lowest and highest value of each point."""
         if self.query.has_extremes is None:
-            return self.steps_of_a_point > 1
+            return self.steps_of_a_point > 1 or any(chart.extremes for chart in self.scalars)
         return self.query.has_extremes
 
     @property
     def can_have_extremes(self) -> bool:
-        return bool(self.groups) or not set(EXTREMES).isdisjoint(self.figures)
+        has_own = not set(EXTREMES).isdisjoint(self.figures)
+        return bool(self.groups) or has_own or any(chart.extremes for chart in self.scalars)
+
+    @property
+    def can_have_scalars(self) -> bool:
+        return self.query.x == "step" and bool(self.scalar_names)
 
     @cached_property
     def marks(self) -> list[RevisionMark]:
@@ -338,8 +379,13 @@ class CurveCharts:
         ]
 
     @property
+    def has_points(self) -> bool:
+        """Return whether there are episodes to draw."""
+        return any(line.curve.points for line in self.series)
+
+    @property
     def is_empty(self) -> bool:
-        return not any(line.curve.points for line in self.series)
+        return not self.has_points and not self.scalars
 
     @property
     def figures(self) -> list[Figure]:
@@ -355,9 +401,7 @@ class CurveCharts:
                 line.tokens and line.tokens.total.output_tokens is not None for line in self.series
             ),
         }
-        return [
-            figure for figure in self.query.figures if has_values.get(figure, not self.is_empty)
-        ]
+        return [figure for figure in self.query.figures if has_values.get(figure, self.has_points)]
 
     @property
     def has_lines(self) -> bool:
@@ -442,7 +486,32 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     # runs have those of their own people
     people = "" if query.by == "player" or query.runs else people_left_out(filters, rows)
     group_names, groups = _grouped(query, series, overlay)
-    return CurveCharts(query, rows, overlay, series, people, splits, group_names, groups)
+    names, scalars = _scalars(query, series, runs)
+    return CurveCharts(
+        query, rows, overlay, series, people, splits, group_names, groups, names, scalars
+    )
+
+
+def _scalars(
+    query: CurveQuery, series: Sequence[ChartSeries], runs: Sequence[Run | None]
+) -> tuple[list[str], list[ScalarChart]]:
+    """Return the names of the scalars of the runs, and a chart of each that is drawn."""
+    lines = {run.pk: line for run, line in zip(runs, series, strict=True) if run}
+    rows = ScalarSeries.objects.filter(among("run_id", list(lines)))
+    names = list(rows.order_by("name").values_list("name", flat=True).distinct()) if lines else []
+    if query.x != "step":
+        return names, []
+    # a file has every step
+    points = MAX_READ if query.format == "csv" else MAX_CHART_POINTS // max(1, len(lines))
+    points = points if query.format == "csv" else min(MAX_SCALAR_POINTS, points)
+    charts = list[ScalarChart]()
+    for name in query.scalars:
+        curves = scalar_curves(list(rows.filter(name=name)), points, *query.zoom)
+        by_run = {curve.series.run_id: curve for curve in curves if curve.points}
+        if by_run:
+            pairs = [(line, by_run[run]) for run, line in lines.items() if run in by_run]
+            charts.append(ScalarChart(name, pairs))
+    return names, charts
 
 
 def _grouped(

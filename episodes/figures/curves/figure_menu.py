@@ -12,6 +12,8 @@ Figure = Literal[
 ]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 """Names in addresses, in the order of the menu."""
+SCALAR = "scalar."
+"""Start of the name in addresses of a number that trainers report, which is drawn beside these."""
 TITLES: dict[Figure, str] = {
     "return": "Return",
     "success": "Success",
@@ -66,6 +68,7 @@ NO_COMPONENTS = (
     "{name: number} in "
     "the output of a tool."
 )
+NO_SCALARS = "Scalars are drawn of runs over training steps: choose a run and this axis."
 NO_TOKENS = (
     "No client has reported tokens of these episodes. Clients upload them with their rollouts, "
     "usually as the usage "

@@ -7,6 +7,7 @@ and a CSV file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from episodes.figures.curves.figure_menu import (
     AXIS_TITLES,
     FIGURES,
     OF_GROUPS,
+    SCALAR,
     TITLES,
     UNITS,
     Figure,
@@ -165,6 +167,14 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         "axes": AXIS_TITLES.items(),
         "band_titles": dict.fromkeys(chart["band"] for chart in charts),
         "extreme_titles": dict.fromkeys(chart["extremes"] for chart in charts),
+        "scalar_choices": [
+            (
+                name,
+                name in query.scalars,
+                ",".join(_toggled(query.y, f"{SCALAR}{name}")),
+            )
+            for name in drawing.scalar_names
+        ],
         "overlays": _BY,
         "switches": request.GET,
         "sizes": SIZES,
@@ -190,11 +200,21 @@ class FigureChoice(NamedTuple):
 
 
 def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
-    is_shown = figure in query.figures
-    others = [name for name in FIGURES if (name in query.figures) != (name == figure)]
     return FigureChoice(
-        figure, TITLES[figure], UNITS[figure], is_shown, figure in OF_GROUPS, ",".join(others)
+        figure,
+        TITLES[figure],
+        UNITS[figure],
+        figure in query.figures,
+        figure in OF_GROUPS,
+        ",".join(_toggled(query.y, figure)),
     )
+
+
+def _toggled(y: Sequence[str], name: str) -> list[str]:
+    """Return what an address draws, with `name` added or taken away."""
+    names = [other for other in y if other != name] if name in y else [*y, name]
+    order = {figure: place for place, figure in enumerate(FIGURES)}
+    return sorted(names, key=lambda other: order.get(other, len(order)))
 
 
 def _newest_runs(search: str, viewer: Viewer) -> tuple[QuerySet[Run], int]:

@@ -156,8 +156,7 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         visible = _visible_lines(chart, query)
         highlights = [_is_highlighted(line, query) for line in visible]
         limits = (0, 1) if chart["isShare"] and not chart["log"] else None
-        title = chart["unit"][:1].upper() + chart["unit"][1:]
-        titles[chart["figure"]] = (title, "log" if chart["log"] else "linear", limits)
+        titles[chart["figure"]] = (chart["yTitle"], "log" if chart["log"] else "linear", limits)
         lines[chart["figure"]] = [
             (
                 _label(line),

@@ -41,7 +41,7 @@ from episodes.dashboard.view_parameters import definitions_context, overrides_co
 from episodes.figures.curves.curve_query import OF_SEVERAL, CurveQuery
 from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_series import curve_charts
-from episodes.figures.curves.figure_menu import Figure
+from episodes.figures.curves.figure_menu import SCALAR, Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import SplitChoice, of_one_split
@@ -89,6 +89,8 @@ MAX_STEPS = 20
 STORY: tuple[Figure, ...] = ("return", "success", "length", "components")
 """Figures that the page of a run draws unless its address names others; components if there are
 any."""
+MAX_STORY_SCALARS = 12
+"""Scalars that are drawn below them: those that the trainer has reported first."""
 MAX_SETTINGS = 8
 """Values of the configuration that its closed part names."""
 COLUMN_LABELS = {name: name.capitalize() for name in COLUMNS} | {"last": "Last activity"}
@@ -353,7 +355,12 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """
     run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
     has_steps = Episode.objects.filter(run=run, run_step__isnull=False).exists()
-    values = {"x": "step" if has_steps else "episode", "y": ",".join(STORY)}
+    names = list(run.scalars.order_by("pk").values_list("name", flat=True)[:MAX_STORY_SCALARS])
+    is_by_step = has_steps or (names and not Episode.objects.filter(run=run).exists())
+    values = {
+        "x": "step" if is_by_step else "episode",
+        "y": ",".join([*STORY, *(f"{SCALAR}{name}" for name in names if is_by_step)]),
+    }
     values |= request.GET.dict() | {"run": run.name}
     for name in ("part", "before"):
         values.pop(name, None)
@@ -386,7 +393,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         ]
     switches = request.GET.copy()  # with what the page of curves needs
     switches.pop("before", None)
-    own = {"x": query.x, "y": ",".join(query.figures)}
+    own = {"x": query.x, "y": ",".join(query.y)}
     for name, text in (query.filter.values() | own).items():
         switches[name] = text
     steps = steps_of(run, line.definition, MAX_STEPS, line.split, before)
