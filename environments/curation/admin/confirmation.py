@@ -131,7 +131,7 @@ def _apply(
         message = format_html('{} <a class="underline" href="{}">{}</a>', message, *link)
     elif row := CurationAction.objects.filter(token=outcome.change).only("pk").first():
         url = reverse("admin:environments_curationaction_change", args=[row.pk])
-        link = '{} <a class="underline" href="{}">See the change, or undo it</a>.'
-        message = format_html(link, message, url)
+        words = '{} <a class="underline" href="{}">See the change, or undo it</a>.'
+        message = format_html(words, message, url)
     messages.success(request, message)
     return HttpResponseRedirect(page.done(outcome) or back)
