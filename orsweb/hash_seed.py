@@ -26,17 +26,13 @@ def ensure() -> None:
     Call this before anything large is imported: it takes as long as Python takes to start.
     """
     if not os.environ.get(VARIABLE):
-        os.environ[VARIABLE] = _of_data_directory()
+        path = private_file(data_directory() / "hash_seed", f"{int.from_bytes(os.urandom(4))}\n")
+        text = path.read_text(errors="replace").strip()
+        if not (text.isascii() and text.isdecimal() and int(text) < SEEDS):
+            raise ImproperlyConfigured(
+                f"{str(path)!r} holds {text[:40]!r}; write a whole number from 0 to {SEEDS - 1} "
+                "into it, or delete it and get another one, with which tasks may be others that "
+                "depend on hashes."
+            )
+        os.environ[VARIABLE] = text
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # nosec B606 # our own command line
-
-
-def _of_data_directory() -> str:
-    path = private_file(data_directory() / "hash_seed", f"{int.from_bytes(os.urandom(4))}\n")
-    text = path.read_text(errors="replace").strip()
-    if not (text.isascii() and text.isdecimal() and int(text) < SEEDS):
-        raise ImproperlyConfigured(
-            f"{str(path)!r} holds {text[:40]!r}; write a whole number from 0 to {SEEDS - 1} into "
-            "it, or delete it and get another one, with which tasks may be others that depend on "
-            "hashes."
-        )
-    return text

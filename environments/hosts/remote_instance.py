@@ -93,7 +93,13 @@ class RemoteInstance:
 
         Raises: RemoteFault; InvalidRequest when the server refuses the toolset.
         """
-        self._headers = {"X-Session-ID": await self._new_session()}
+        answer = await self._server.ask("POST", "/create_session", None, STREAM_HEADERS)
+        sid = _session_id(answer)
+        if not sid or not sid.isascii() or not sid.isprintable():
+            raise RemoteFault(
+                f"{self._server.url.server} answered POST /create_session without a session id"
+            )
+        self._headers = {"X-Session-ID": sid}
         values: dict[str, Any] = {"env_name": self._server.url.env_name, "task_spec": spec}
         if toolset is not None:
             values["toolset_name"] = toolset
@@ -104,15 +110,6 @@ class RemoteInstance:
                 raise InvalidRequest(fault.text) from None
             raise
         return False
-
-    async def _new_session(self) -> str:
-        answer = await self._server.ask("POST", "/create_session", None, STREAM_HEADERS)
-        sid = _session_id(answer)
-        if not sid or not sid.isascii() or not sid.isprintable():
-            raise RemoteFault(
-                f"{self._server.url.server} answered POST /create_session without a session id"
-            )
-        return sid
 
     async def _create(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
         """Create the session. Secrets go into the body and the header, as servers may forbid one.

@@ -150,17 +150,13 @@ class SessionReturn:
         if session.state is dormant:
             for step in past.steps:
                 if step.index in origin.unsent:
-                    self._add_orphan(session, step)
+                    # for the client that repeats the call, because it perhaps got no result
+                    call = Call(step.task_id, step.tool, json.loads(step.input_json))
+                    call.finish(recorded_outcome(step).result(self._life.limits.return_errors))
+                    session.calls.add_orphan(call)
+                    self._lingering.add(call, session.calls, time.monotonic())
             work = self._life.run_in_background(self._return(session, origin, dormant.key, past))
             session.enter("wake", Constructing(None, work))
-
-    def _add_orphan(self, session: Session, step: StepTaken) -> None:
-        """Let the client that repeats a call have the recorded result, which perhaps did not reach
-        it."""
-        call = Call(step.task_id, step.tool, json.loads(step.input_json))
-        call.finish(recorded_outcome(step).result(self._life.limits.return_errors))
-        session.calls.add_orphan(call)
-        self._lingering.add(call, session.calls, time.monotonic())
 
     async def _return(
         self, session: Session, past_episode: OpenEpisode, key: str, past: RecordedPast

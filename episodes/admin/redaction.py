@@ -65,7 +65,14 @@ class RedactionAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         form = RedactionForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
-            return self._start(request, form.cleaned_data["text"], form.cleaned_data["reason"])
+            is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
+            text, reason = form.cleaned_data["text"], form.cleaned_data["reason"]
+            job = jobs.start(
+                "Find a text" if is_dry else "Redact a text",
+                lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress),
+                owner=author,
+            )
+            return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -75,16 +82,6 @@ class RedactionAdmin(ReadOnlyAdmin):
         }
         status = 422 if form.errors else 200
         return TemplateResponse(request, "episodes/admin_redact.html", context, status=status)
-
-    def _start(self, request: HttpRequest, text: str, reason: str) -> HttpResponse:
-        is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
-        title = "Find a text" if is_dry else "Redact a text"
-        job = jobs.start(
-            title,
-            lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress),
-            owner=author,
-        )
-        return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
 
 
 def _page_of_step(request: HttpRequest) -> str:

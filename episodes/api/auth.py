@@ -106,7 +106,14 @@ class ReaderAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Any, Reader] | None:
         if conf.has_keys() and sent_key(request.META):
-            return None, _reader_with(request)
+            try:
+                key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
+            except KeyRefused as error:
+                seconds = error.wait_seconds
+                failure: APIException = Throttled(seconds) if seconds else AuthenticationFailed()
+                failure.detail = ErrorDetail(f"{error}.")  # without the sentence that DRF adds
+                raise failure from None
+            return None, Reader(key=key)
         user = getattr(request._request, "user", None)
         if user is None or not user.is_authenticated:
             return None
@@ -118,20 +125,6 @@ class ReaderAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"
-
-
-def _reader_with(request: Request) -> Reader:
-    """Return the reader that the request's key stands for. Raises: AuthenticationFailed,
-    Throttled."""
-    try:
-        key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
-    except KeyRefused as error:
-        failure: APIException = (
-            Throttled(error.wait_seconds) if error.wait_seconds else AuthenticationFailed()
-        )
-        failure.detail = ErrorDetail(f"{error}.")  # without the sentence that DRF adds
-        raise failure from None
-    return Reader(key=key)
 
 
 def _is_local_program(request: Request, user: Any) -> bool:

@@ -77,7 +77,10 @@ def _page_of(seat: PlayerSeat, pk: int) -> str:
 def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem
     showed."""
-    task = _task(seat, pk)
+    rows = Task.objects.seen_by(seat.viewer).filter(pk=pk)
+    task = (rows.filter(episodes__play__guest=seat.guest) if seat.guest else rows).first()
+    if task is None:  # or a guest has not played it
+        raise Http404(f"There is no task {pk} to report.")
     note = request.POST.get("note", "")
     episodes = Episode.objects.filter(pk=id_in(request.POST.get("episode", "")) or 0, task=task)
     episode = (episodes.filter(play__guest=seat.guest) if seat.guest else episodes).first()
@@ -97,15 +100,6 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
     """Return the open flags of a task that the person may see: guests see their own."""
     rows = flags_of(task).open
     return [row for row in rows if row.author == seat.author] if seat.guest else rows
-
-
-def _task(seat: PlayerSeat, pk: int) -> Task:
-    """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    rows = Task.objects.seen_by(seat.viewer).filter(pk=pk)
-    task = (rows.filter(episodes__play__guest=seat.guest) if seat.guest else rows).first()
-    if task is None:
-        raise Http404(f"There is no task {pk} to report.")
-    return task
 
 
 def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:

@@ -116,7 +116,16 @@ class Endpoint:
         last_event = self._meta.get("HTTP_LAST_EVENT_ID")
         events = self._presence(session)
         if last_event:
-            events = self._join(_find_request(session, last_event))
+            number = id_in(last_event.partition("-")[0])
+            pending = None if number is None else session.requests.get(number)
+            if pending is None:
+                quotation = shorten(last_event, MAX_QUOTED_CHARACTERS)
+                raise McpRefusal(
+                    400,
+                    f"Last-Event-ID {quotation!r} is unknown: its request was answered, or has no "
+                    "result any more",
+                )
+            events = self._join(pending)
         return Response(_count_as_stream(events, place), headers=STREAM_HEADERS)
 
     async def delete(self) -> Response:
@@ -309,20 +318,6 @@ async def _count_as_stream(
         async with aclosing(events):
             async for event in events:
                 yield event
-
-
-def _find_request(session: McpSession, last_event: str) -> PendingRequest:
-    """Return the request whose stream the event with this id belongs to. Raises: McpRefusal."""
-    number = id_in(last_event.partition("-")[0])
-    pending = None if number is None else session.requests.get(number)
-    if pending is None:
-        quotation = shorten(last_event, MAX_QUOTED_CHARACTERS)
-        raise McpRefusal(
-            400,
-            f"Last-Event-ID {quotation!r} is unknown: its request was answered, or has no result "
-            "any more",
-        )
-    return pending
 
 
 def _progress(pending: PendingRequest, seconds: float) -> bytes:

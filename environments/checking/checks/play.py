@@ -46,7 +46,11 @@ async def check_play(state: CheckState) -> None:
         except GaveUp:
             break
     moves = [move for episode in state.episodes for move in episode.moves]
-    state.episodes += await _playeds(state)
+    if state.local is not None and declares(state.local, "oracle"):
+        # its calls ought to be accepted
+        for sample in state.samples[:2]:
+            with suppress(Broken, RequestRefused, GaveUp):  # reported by the check of the oracle
+                state.episodes.append(await played(state.local, sample, state.options.steps))
     _check_answers(state, faults)
     if moves:
         _check_acceptance(state, moves)
@@ -84,16 +88,6 @@ async def _play(
                     )
                 break
     return PlayedEpisode(sample, moves)
-
-
-async def _playeds(state: CheckState) -> list[PlayedEpisode]:
-    """Play the calls of the oracle on two tasks, which ought to be accepted."""
-    episodes = []
-    if state.local is not None and declares(state.local, "oracle"):
-        for sample in state.samples[:2]:
-            with suppress(Broken, RequestRefused, GaveUp):  # reported by the check of the oracle
-                episodes.append(await played(state.local, sample, state.options.steps))
-    return episodes
 
 
 def _text(blocks: Any) -> str:
