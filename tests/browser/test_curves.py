@@ -146,6 +146,7 @@ def test_what_is_switched_in_place_stays_with_every_other_switch(
 ) -> None:
     page.goto("/runs/curves/?by=model&from=0&to=4")
     page.get_by_role("slider", name="Strength").fill("0.3")
+    page.get_by_role("checkbox", name=re.compile("^Min")).check()
     page.get_by_role("button", name=re.compile("^Highlight")).first.click()
     page.locator("[data-series]").last.click()
     page.get_by_role("link", name="Log").click()
@@ -153,8 +154,9 @@ def test_what_is_switched_in_place_stays_with_every_other_switch(
     page.get_by_role("link", name="Add a chart of the success rate").click()
     expect(page.locator("[data-chart]")).to_have_count(2)
     address = page.url
-    for part in ("smooth=0.3", "highlight=", "hidden=", "from=0&to=4"):
+    for part in ("smooth=0.3", "minmax=yes", "highlight=", "hidden=", "from=0&to=4"):
         assert part in address
+    assert chart(page, "line.series.points[0].max") >= chart(page, "line.series.points[0].min")
     expect(page.locator("[data-series]").last).to_have_attribute("aria-pressed", "false")
     assert chart(page, "line.hidden") is True
     page.get_by_role("link", name="Time", exact=True).click()

@@ -54,8 +54,6 @@ class RunFigure(NamedTuple):
     tasks."""
     attempts: int
     """Number of attempts at these tasks that have the measure."""
-    ties: int
-    """Tasks at which its mean is that of the first run."""
     evidence: PairedEvidence | None
     """What the differences from the first run say; None for the first, and below two tasks."""
 
@@ -286,7 +284,6 @@ def _measured(place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]) -> M
                 mean=mean,
                 reach=Z_95 * deviation / math.sqrt(len(rows) - 1) if len(rows) > 1 else None,
                 attempts=sum(row.tallies[place][number][0] for row in rows),
-                ties=differences.count(0),
                 evidence=(
                     evidence_of(differences, most_resampled) if number and len(rows) > 1 else None
                 ),

@@ -405,15 +405,20 @@ def _points(series: ChartSeries, figure: Figure, drawing: CurveCharts) -> list[_
         tokens = series.tokens.points if series.tokens else ()
         return [_Point(point.output_tokens, point.known, point.text) for point in tokens]
     value, *ends = _FIELDS[figure]
-    ends = ends if drawing.query.has_band else []
+    low, high = ends if ends and drawing.query.has_band else ("", "")
     extremes = _EXTREMES.get(figure) if drawing.has_extremes else None
+
+    def value_of(point: CurvePoint, name: str) -> float | None:
+        return getattr(point, name) if name else None
+
     return [
         _Point(
-            getattr(point, value),
+            value_of(point, value),
             getattr(point, _RESTS_ON.get(figure, "n")),
             point.coverage.text,
-            *(getattr(point, end) for end in ends),
-            extremes=extremes and (getattr(point, extremes[0]), getattr(point, extremes[1])),
+            value_of(point, low),
+            value_of(point, high),
+            extremes and (value_of(point, extremes[0]), value_of(point, extremes[1])),
         )
         for point in series.curve.points
     ]

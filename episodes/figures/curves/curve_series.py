@@ -341,7 +341,7 @@ class CurveCharts:
     @cached_property
     def phases(self) -> list[Phase]:
         """Return the phases of a single curve over training steps; none of other charts."""
-        is_training = len(self.series) == 1 and self.query.x == "step"
+        is_training = self.is_single and self.query.x == "step"
         return phases_of(self.series[0].curve.points) if is_training else []
 
     @property
@@ -357,7 +357,7 @@ class CurveCharts:
             if line.components
             for component in line.components.series
         ][:MAX_COMPONENT_LINES]
-        if len(self.series) == 1:
+        if self.is_single:
             return [
                 ComponentLine(
                     key_of(part.name), part.name, place, _dash(place, len(pairs)), line, part
@@ -382,6 +382,10 @@ class CurveCharts:
     def has_points(self) -> bool:
         """Return whether there are episodes to draw."""
         return any(line.curve.points for line in self.series)
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.series) == 1
 
     @property
     def is_empty(self) -> bool:
