@@ -1,5 +1,5 @@
 """Models of rollups, which are derived from ended episodes: CurveBlock, RunTotal, StepSpan, StepGroup,
-Activity, ToolUse, RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
+Activity, ToolUse, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of
 `Episode.end_number`, and can rebuild all of them from the episodes.
@@ -248,38 +248,6 @@ class ToolUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} of environment {self.environment_id}"
-
-
-class RunTask(models.Model):
-    """Rollouts of one run at one task of a split with one kind of ending; finished and abandoned
-    ones share a row, and another one ("_nan") if a reward was not a number."""
-
-    run_id = models.BigIntegerField()
-    task_id = models.BigIntegerField()
-    split_id = models.BigIntegerField(db_default=0, help_text="0: none")
-    kind = models.CharField(
-        max_length=12, db_default="", help_text="Empty for finished and abandoned ones"
-    )
-    attempts = models.PositiveIntegerField(default=0, help_text="Rollouts")
-    # by definition of return: number of attempts that have one, and the sum of their returns
-    scored_sum = models.PositiveIntegerField(default=0)
-    scored_last = models.PositiveIntegerField(default=0)
-    scored_max = models.PositiveIntegerField(default=0)
-    scored_mean = models.PositiveIntegerField(default=0)
-    total_sum = models.FloatField(default=0.0)
-    total_last = models.FloatField(default=0.0)
-    total_max = models.FloatField(default=0.0)
-    total_mean = models.FloatField(default=0.0)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["run_id", "task_id", "split_id", "kind"], name="runtask_unique"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} at task {self.task_id} {self.kind}"
 
 
 class RewardComponent(models.Model):

@@ -35,7 +35,6 @@ from episodes.rollups.part_runner import EMPTYING, EndingReader, Following, Over
 from episodes.rollups.rollouts import RolloutFollowing
 from episodes.rollups.rollouts import start_over as start_rollouts_over
 from episodes.rollups.rollup_part import RollupPart
-from episodes.rollups.run_tasks import RunTasksPart
 from episodes.rollups.run_totals import RunTotalsPart
 from episodes.rollups.step_spans import SpansPart
 from episodes.rollups.text import TextPart
@@ -49,7 +48,6 @@ def make_parts() -> list[RollupPart]:
         BlocksPart(),
         SpansPart(),
         ToolsPart(),
-        RunTasksPart(),
         RunTotalsPart(),
         ComponentsPart(),
         TextPart(),

@@ -18,7 +18,6 @@ from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.changed_episodes import counted_anew
 from episodes.rollups.progress import followed_to
 from episodes.rollups.recount import hold_counting, recount_tasks
-from episodes.rollups.run_tasks import RunTasksPart
 from episodes.rollups.run_totals import RunTotalsPart
 from episodes.rollups.scopes import RollupScope
 
@@ -49,7 +48,7 @@ def give_names(names: Iterable[RolloutNames]) -> None:
     if not models and not runs:
         return
     blocks, joining = BlocksPart(), Episode.objects.filter(pk__in=chain(*runs.values()))
-    with counted_anew(joining, [RunTasksPart(), RunTotalsPart()]):
+    with counted_anew(joining, [RunTotalsPart()]):
         hold_counting()
         for model, episodes in models.items():
             Episode.objects.filter(pk__in=episodes, model="").update(model=model)

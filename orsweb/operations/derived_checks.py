@@ -15,7 +15,7 @@ from episodes.models import (
     Episode,
     LooseBlob,
     Progress,
-    RunTask,
+    RunTotal,
     StepSpan,
     TranscriptText,
 )
@@ -113,13 +113,11 @@ def check_activity() -> Iterator[DoctorProblem]:
     yield from _differences("Activity does not match the episodes", sums, counts)
 
 
-def check_run_tasks() -> Iterator[DoctorProblem]:
-    sums = _by("run", RunTask.objects.all(), Sum("attempts"))
-    rollouts = Episode.objects.rollouts().filter(
-        run__isnull=False, end_number__lte=_progress_of("run_tasks")
-    )
-    counts = _by("run", rollouts, Count("pk"))
-    yield from _differences("Comparisons of runs do not match the rollouts", sums, counts)
+def check_run_totals() -> Iterator[DoctorProblem]:
+    totals = RunTotal.objects.order_by().values_list("scope_id").annotate(n=Sum("episodes"))
+    sums = {("run", pk): episodes for pk, episodes in totals}
+    counts = _by("run", _ended(_progress_of("run_totals")).exclude(run=None), Count("pk"))
+    yield from _differences("Totals of runs do not match the episodes", sums, counts)
 
 
 def _ended(place: int) -> QuerySet[Episode]:
@@ -174,7 +172,7 @@ DERIVED_CHECKS = (
     DoctorCheck("Curves match the episodes", check_blocks),
     DoctorCheck("Curves by training step match the episodes", check_spans),
     DoctorCheck("Activity matches the episodes", check_activity),
-    DoctorCheck("Comparisons of runs match the rollouts", check_run_tasks),
+    DoctorCheck("Totals of runs match the episodes", check_run_totals),
     DoctorCheck("Search covers all episodes", check_search),
     DoctorCheck("Components of rewards belong to existing episodes", check_components),
     DoctorCheck("No blob waits for deletion", check_loose_blobs),

@@ -10,7 +10,7 @@ from django.test import Client
 
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
-from episodes.models import CurveBlock, Episode, Run, RunTask
+from episodes.models import CurveBlock, Episode, Run, RunTotal
 from episodes.rollups import blocks
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.recount import rebuild
@@ -33,7 +33,7 @@ def figures(client: Client, run: Run) -> dict[str, Any]:
     return {
         "total": {name: curve["total"][name] for name in ("n", "mean", "length_mean")},
         "points": sum(point["n"] for point in curve["points"]),
-        "shared": list(RunTask.objects.values_list("run_id", "task_id", "attempts", "total_sum")),
+        "shared": list(RunTotal.objects.values_list("scope_id", "split_id", "episodes", "steps")),
         "tasks": list(by_name.values_list("task", "by", "key", "attempts", "return_total")),
     }
 

@@ -21,7 +21,7 @@ from episodes.models import (
     CurveBlock,
     Episode,
     Progress,
-    RunTask,
+    RunTotal,
     Step,
     TranscriptText,
 )
@@ -83,7 +83,7 @@ def change(name: str) -> None:
         ),
         "Curves do not match": lambda: CurveBlock.objects.filter(level=0).update(episodes=99),
         "Activity does not match": lambda: Activity.objects.update(episodes=99),
-        "Comparisons of runs do not match": lambda: RunTask.objects.update(attempts=99),
+        "Totals of runs do not match": lambda: RunTotal.objects.update(episodes=99),
         "Search covers 0 of 4": lambda: TranscriptText.objects.all().delete(),
     }
     changes[name]()
@@ -132,7 +132,7 @@ def test_it_finds_each_fault() -> None:
         "Statistics of 1 tasks",
         "Curves do not match",
         "Activity does not match",
-        "Comparisons of runs do not match",
+        "Totals of runs do not match",
         "Search covers 0 of 4",
     ):
         assert name not in doctor()

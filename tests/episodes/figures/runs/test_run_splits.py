@@ -15,7 +15,7 @@ from django.test import Client
 from environments.models import UNRESTRICTED, Split, Viewer
 from episodes.figures import summary_cover as covers
 from episodes.figures.run_splits import splits_of
-from episodes.models import Episode, Run, RunTask
+from episodes.models import Episode, Run, RunTotal
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episodes
 from tests.rows import each
@@ -254,7 +254,7 @@ def test_runs_are_compared_on_the_tasks_of_one_split(client: Client, run: Run) -
     )
 
 
-def test_what_a_run_reached_at_a_task_is_counted_by_split(record: None) -> None:
+def test_what_a_run_reached_is_counted_by_split(record: None) -> None:
     """A task that is in two splits counts in that which its episode names."""
     run, task = make_run("same"), make_task()
     first, second = (make_split(task, name=name) for name in ("all", "some"))
@@ -263,9 +263,9 @@ def test_what_a_run_reached_at_a_task_is_counted_by_split(record: None) -> None:
     )
     catch_up()
     rows = (
-        RunTask.objects.filter(run_id=run.pk)
+        RunTotal.objects.filter(scope_id=run.pk)
         .order_by("split_id")
-        .values_list("split_id", "attempts")
+        .values_list("split_id", "episodes")
     )
     assert list(rows) == [(first.pk, 1), (second.pk, 2)]
 
