@@ -90,7 +90,8 @@ def success(successes: int, attempts: int) -> SafeString:
     if not attempts:
         return NONE
     low, high = interval(successes, attempts)
-    words = f"{successes:,} of {attempts:,} attempts; 95 % interval {low:.0%} to {high:.0%}"
+    counts = f"{successes:,} of {attempts:,} attempt{'' if attempts == 1 else 's'}"
+    words = f"{counts}; 95 % interval {low:.0%} to {high:.0%}"
     return format_html(
         '<span class="rate" title="{}">{} <span class="hint">{}</span></span>',
         words,

@@ -246,6 +246,8 @@ class Filters:
         declaration = self.parameters()[name]
         stem, _, end = name.partition("_")
         words = declaration.choices.get(text, text)
+        if isinstance(value := self.value(name), float):
+            words = digits_of(float(f"{value:.12g}"))
         if sign := _SIGNS.get(end):
             return declaration.label or stem, f"{sign} {words}"
         return declaration.label or name, words

@@ -52,10 +52,15 @@ def episodes(request: HttpRequest) -> HttpResponse:
 
     def table() -> dict[str, Any]:
         page, heads = query.result(blind_to(request.user)), _heads(query)
+        number = next(head for head in heads if head.name == "time")
+        heads = [
+            replace(head, query="", direction="") if head is number else head for head in heads
+        ]
         return {
             "query": query,
             "page": page,
             "heads": heads,
+            "number": number,
             "width": 1 + len(heads) + len(query.labels),
             "total": str(query.match_count(page)),
             "seal_note": _seal_note(page.names),

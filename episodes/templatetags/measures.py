@@ -10,18 +10,18 @@ register = template.Library()
 
 
 @register.filter
-def measured(value: float, measure: Measure) -> str:
+def measure_text(value: float, measure: Measure) -> str:
     """Return a mean with its unit."""
     return measure.text(value)
 
 
 @register.filter
-def measured_change(value: float, measure: Measure) -> str:
+def measure_change(value: float, measure: Measure) -> str:
     """Return a difference of two means with its sign and unit."""
     return measure.change_text(value)
 
 
 @register.filter
-def measured_size(value: float, measure: Measure) -> str:
+def measure_size(value: float, measure: Measure) -> str:
     """Return the reach of an interval with its unit."""
     return measure.change_text(value).removeprefix("+")

@@ -16,7 +16,7 @@ from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from episodes.figures.comparison.compared_episodes import ComparedEpisodes
 from episodes.figures.comparison.measures import MEASURES
-from episodes.figures.comparison.run_comparison import Pairing, paired
+from episodes.figures.comparison.run_comparison import Pairing, pairing_of
 from episodes.figures.curves.curve_query import PARAMETERS, CurveQuery
 from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import SplitChoice, common_split, of_one_split, splits_of
@@ -93,7 +93,9 @@ class RunComparisonQuery:
 
     def pairing(self, most: int) -> Pairing:
         """Return the comparison with `most` tasks at most."""
-        return paired(self.runs, definitions_in_force(self.curves.definition), most, self.episodes)
+        return pairing_of(
+            self.runs, definitions_in_force(self.curves.definition), most, self.episodes
+        )
 
     def environments_of(self, pairing: Pairing, viewer: Viewer) -> dict[int, str]:
         """Return the name of the environment of each task that exists for the viewer."""

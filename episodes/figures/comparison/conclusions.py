@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from environments.display.formats import percent
 from environments.display.numbers import signed
-from episodes.figures.comparison.run_comparison import MeasuredRuns, Pairing, RunFigure
+from episodes.figures.comparison.run_comparison import Pairing, RunFigure, RunsByMeasure
 from episodes.models import Run
 
 
@@ -23,7 +23,7 @@ class Conclusion:
 
 def conclusions_of(pairing: Pairing) -> list[Conclusion]:
     """Return a conclusion for each run but the first; none below two shared tasks."""
-    by_name = {measured.measure.name: measured for measured in pairing.measures}
+    by_name = {runs.measure.name: runs for runs in pairing.measures}
     if "success" not in by_name:
         return []
     success, return_ = by_name["success"], by_name.get("return")
@@ -34,8 +34,8 @@ def conclusions_of(pairing: Pairing) -> list[Conclusion]:
     ]
 
 
-def _pair(measured: MeasuredRuns | None, place: int) -> Sequence[RunFigure]:
-    return (measured.runs[0], measured.runs[place]) if measured else ()
+def _pair(by_measure: RunsByMeasure | None, place: int) -> Sequence[RunFigure]:
+    return (by_measure.runs[0], by_measure.runs[place]) if by_measure else ()
 
 
 def _conclusion(first: RunFigure, other: RunFigure, returns: Sequence[RunFigure]) -> Conclusion:

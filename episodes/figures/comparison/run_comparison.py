@@ -74,7 +74,7 @@ class RunFigure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRuns:
+class RunsByMeasure:
     measure: Measure
     tasks: int
     """Number of tasks at which all runs have it, one or more."""
@@ -126,7 +126,7 @@ class Pairing:
     definition: Definitions
     """The definition of the attempts, or the definitions of their environments where these
     differ."""
-    measures: Sequence[MeasuredRuns]
+    measures: Sequence[RunsByMeasure]
     """Those that all runs have at a shared task: first those by which a run got worse, in the order
     of MEASURES."""
     tasks: Sequence[PairedTask]
@@ -142,7 +142,7 @@ class Pairing:
     """Whether a run has MAX_TASKS rows or more, beyond which tasks are left out."""
 
 
-class RunTotals(NamedTuple):
+class TaskTotals(NamedTuple):
     """What a run reached at its tasks."""
 
     tasks: dict[int, list[Tally]]
@@ -152,7 +152,7 @@ class RunTotals(NamedTuple):
     is_bounded: bool
 
 
-def paired(
+def pairing_of(
     runs: Sequence[Run],
     definitions: Definitions,
     most: int,
@@ -170,13 +170,13 @@ def paired(
         _paired_task(task, [totals.tasks[task] for totals in totals_by_run]) for task in shared
     ]
     measures = [
-        measured
+        measure
         for place in range(len(MEASURES))
-        if (measured := _measured(place, runs, tasks)) is not None
+        if (measure := _by_measure(place, runs, tasks)) is not None
     ]
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
-        measures=sorted(measures, key=lambda measured: not measured.is_regression),
+        measures=sorted(measures, key=lambda measure: not measure.is_regression),
         tasks=heapq.nsmallest(
             most, tasks, key=lambda task: [figure.gain for figure in task.figures]
         ),
@@ -197,7 +197,7 @@ def paired(
 
 def _totals(
     run: Run, definitions: Definitions, episodes: ComparedEpisodes, *, has_tokens: bool
-) -> RunTotals:
+) -> TaskTotals:
     """Return what the run reached by task. Two queries at most."""
     value, of_run = definitions.value(), episodes.of(run).order_by()
     bounded = Case(
@@ -216,9 +216,8 @@ def _totals(
     )
     tasks: dict[int, list[Tally]] = {}
     kinds: dict[int, dict[str, int]] = defaultdict(dict)
-    for task, environment, kind, count, scored, total, successes, length in (
-        found := rows_of(rows.order_by("task")[:MAX_TASKS])
-    ):
+    counts = rows_of(rows.order_by("task")[:MAX_TASKS])
+    for task, environment, kind, count, scored, total, successes, length in counts:
         kinds[environment][kind] = kinds[environment].get(kind, 0) + count
         definition = definitions.of(environment)
         treatment = definition.convention.treatments.get(kind, "keep")
@@ -233,7 +232,7 @@ def _totals(
         for task, tokens in _tokens(of_run, definitions):
             if task in tasks:
                 tasks[task] = _added(tasks[task], (*NO_TALLIES[:-1], (1, tokens)))
-    return RunTotals(tasks, kinds, len(found) >= MAX_TASKS)
+    return TaskTotals(tasks, kinds, len(counts) >= MAX_TASKS)
 
 
 def _tokens(episodes: QuerySet[Episode], definitions: Definitions) -> Iterator[tuple[int, int]]:
@@ -266,7 +265,9 @@ def _paired_task(task: int, totals: Sequence[Sequence[Tally]]) -> PairedTask:
     return PairedTask(task, tallies, means)
 
 
-def _measured(place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]) -> MeasuredRuns | None:
+def _by_measure(
+    place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]
+) -> RunsByMeasure | None:
     """Return the runs by the measure at this place; None if no task has it."""
     rows = [task for task in tasks if task.means[place]]
     if not rows:
@@ -289,7 +290,7 @@ def _measured(place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]) -> M
                 ),
             )
         )
-    return MeasuredRuns(MEASURES[place], len(rows), figures)
+    return RunsByMeasure(MEASURES[place], len(rows), figures)
 
 
 def difference_of(mean: float, base: float) -> float:

@@ -28,10 +28,12 @@ from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page
 from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import ErrorSerializer, page_serializer
+from episodes.figures.curves.figure_menu import SCALAR
 from episodes.figures.run_splits import TOGETHER, SplitChoice
+from episodes.figures.runs.run_columns import CONFIG, column_values
 from episodes.figures.runs.run_lines import RunLine, RunQuery
 from episodes.figures.runs.run_list import MAX_COLUMNS, NEWEST, RunListQuery
-from episodes.figures.runs.run_order import CONFIG, SORTS
+from episodes.figures.runs.run_order import SORTS
 from episodes.figures.runs.serializers import (
     RunDescriptionSerializer,
     RunDetailResultsSerializer,
@@ -80,11 +82,13 @@ class RunsView(ApiView):
         parameter("text", "Up to 8 words in a run's name, model, tags, notes and configuration"),
         parameter("config", "Condition on a value of the configuration, such as temperature>0.7"),
         parameter(
-            "columns", f"Up to {MAX_COLUMNS} names of values of the configuration, as in lr,beta"
+            "columns",
+            f"Up to {MAX_COLUMNS} names of values of the configuration, or {SCALAR}NAME for the "
+            "last value of a scalar, as in lr,scalar.loss",
         ),
         parameter(
             "sort",
-            f"Order: one of {', '.join(SORTS)}, or {CONFIG}NAME for a value of the configuration; "
+            f"Order: one of {', '.join(SORTS)}, or the name of a column: {CONFIG}NAME, {SCALAR}NAME; "
             "with - in front descending. Runs that are running come first unless "
             "nothing has come for two hours, except by -created, the default",
         ),
@@ -97,7 +101,10 @@ class RunsView(ApiView):
     def get(self, request: Request) -> Response:
         query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request), NEWEST)
         result = query.result(self.reader.key.environments)
-        context = self.context | _figures_of(result.lines) | {"columns": query.columns}
+        columns = column_values(
+            Run.objects.filter(pk__in=[run.pk for run in result.runs]), query.columns
+        )
+        context = self.context | _figures_of(result.lines) | {"columns": columns}
         shape: Any = RunResultsSerializer(result.runs, many=True, context=context)
         note = "" if query.order.is_newest else note_of_part(RunTotalsPart.name)
         return Response(page(request, shape.data, result.next, note=note))

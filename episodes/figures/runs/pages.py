@@ -46,6 +46,11 @@ from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import SplitChoice, of_one_split
 from episodes.figures.runs.config_groups import ConfigGroup
+from episodes.figures.runs.run_columns import (
+    column_values,
+    order_by_column,
+    scalar_columns,
+)
 from episodes.figures.runs.run_file import csv_lines
 from episodes.figures.runs.run_lines import (
     MAX_COUNTED,
@@ -62,7 +67,6 @@ from episodes.figures.runs.run_list import (
     RunListQuery,
 )
 from episodes.figures.runs.run_order import (
-    CONFIG,
     MAX_SORTED,
     RunOrder,
     is_silent,
@@ -78,7 +82,6 @@ from episodes.runs.config_values import (
     ConfigCondition,
     Scalar,
     config_values,
-    named_values,
     value_text,
 )
 from episodes.runs.description import STATES
@@ -118,7 +121,9 @@ def runs(request: HttpRequest) -> HttpResponse:
     best = Run.objects.in_bulk([group.best for group in groups if group.best])
     saved = request.GET.copy()
     saved.pop("after", None)
-    names = [*query.columns, *query.group]
+    scalars = [name for name in query.columns if name.startswith(SCALAR)]
+    scalars = list(dict.fromkeys([*scalars, *scalar_columns(page.runs)]))[:MAX_NAMES]
+    names = [*(name for name in query.columns if name not in scalars), *query.group]
     names += [name for line in lines for name in config_values(line.run.config)]
     ids = query.ids() if query.order.is_newest else page.ids
     splits = [query.splits.split] if query.splits.split else []
@@ -156,6 +161,11 @@ def runs(request: HttpRequest) -> HttpResponse:
             for name in names
         ],
         "columns": COLUMN_LABELS.items(),
+        "column_choices": [
+            (title, choices)
+            for title, choices in (("Configuration", names), ("Scalars", scalars))
+            if choices
+        ],
         "kept": [
             (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
         ],
@@ -212,12 +222,13 @@ class RunRow(NamedTuple):
 
 
 def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
-    """Return the rows of the list. One query."""
+    """Return the rows of the list. Three queries at most."""
     ids = [line.run.pk for line in lines]
     totals = stored_totals(ids, Definition(), needs_content=False)
+    by_run = column_values(Run.objects.filter(pk__in=ids), query.columns)
     rows = list[RunRow]()
     for line in lines:
-        values = named_values(line.run.config, query.columns)
+        values = by_run.get(line.run.pk, {})
         cells = [
             (name in query.pin, _cell(values[name]) if name in values else None)
             for name in query.columns
@@ -253,7 +264,7 @@ def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine])
     heads = [
         RunHead("name", "Run", "name pinned"),
         *(
-            RunHead(f"{CONFIG}{name}", name, "pinned" if name in query.pin else "")
+            RunHead(order_by_column(name), name, "pinned" if name in query.pin else "")
             for name in query.columns
         ),
         RunHead("model", "Model", "wide-only"),

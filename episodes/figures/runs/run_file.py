@@ -8,9 +8,9 @@ from environments.database.json_rows import among
 from environments.files.csv_lines import csv_line
 from environments.models import Environment, Split
 from environments.scoring.definition import definitions_in_force
+from episodes.figures.runs.run_columns import column_values, order_by_column
 from episodes.figures.runs.run_list import RunListQuery
 from episodes.figures.runs.run_order import (
-    CONFIG,
     RunTotals,
     last_activity_of,
     stored_totals,
@@ -18,7 +18,6 @@ from episodes.figures.runs.run_order import (
     totals_in,
 )
 from episodes.models import Run
-from episodes.runs.config_values import CONFIGS_AT_ONCE, named_values
 
 COLUMNS = (
     *("id", "name", "model", "state", "step", "tags", "created", "last_activity"),
@@ -27,20 +26,16 @@ COLUMNS = (
 
 
 def csv_lines(query: RunListQuery) -> Iterator[str]:
-    """Yield the lines of the file, those of MAX_SORTED runs at most. Values of configurations that
-    the list has as columns stand last. Raises: BadFilter for a split that no environment has."""
+    """Yield the lines of the file, those of MAX_SORTED runs at most. The columns that the
+    query names stand last. Raises: BadFilter for a split that no environment has."""
     ids, definitions = query.ids(), definitions_in_force(query.definition)
     stored = totals_in(query.splits, stored_totals(ids, definitions), query.viewer)
     totals = totals_by_run(stored, definitions)
     environments = dict(Environment.objects.seen_by(query.viewer).values_list("pk", "name"))
     splits = dict(Split.objects.seen_by(query.viewer).values_list("pk", "name"))
     runs = Run.objects.prefetch_related("tags").defer("notes", "config").in_bulk(ids)
-    configs = Run.objects.filter(among("pk", ids if query.columns else []))
-    values = {
-        pk: named_values(config, query.columns)
-        for pk, config in configs.values_list("pk", "config").iterator(CONFIGS_AT_ONCE)
-    }
-    yield csv_line([*COLUMNS, *(f"{CONFIG}{name}" for name in query.columns)])
+    values = column_values(Run.objects.filter(among("pk", ids)), query.columns)
+    yield csv_line([*COLUMNS, *map(order_by_column, query.columns)])
     for run in (runs[pk] for pk in ids if pk in runs):
         rows, total = stored.get(run.pk, []), totals.get(run.pk, RunTotals())
         places = {environments.get(row.environment, "") for row in rows}

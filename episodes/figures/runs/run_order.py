@@ -21,13 +21,13 @@ from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import NO_CALL, OWN_KINDS
 from episodes.attempts.sketches import above, count_of
+from episodes.figures.curves.figure_menu import SCALAR
 from episodes.figures.run_splits import SplitChoice, splits_of
+from episodes.figures.runs.run_columns import CONFIG, column_values
 from episodes.models import Run, RunTotal
 from episodes.models.privacy import own_records
-from episodes.runs.config_values import CONFIGS_AT_ONCE, named_values, place_of_value
+from episodes.runs.config_values import place_of_value
 
-CONFIG = "config."
-"""Start of the name of an order by a value of the configuration."""
 SILENT_SECONDS = 2 * 3600
 """Without an ended episode and a report of the trainer, after which a run is not called running."""
 MAX_SORTED = 10_000
@@ -169,20 +169,26 @@ class RunOrder:
     value last."""
 
     name: str
-    """One of SORTS, or `config.` and the name of a value."""
+    """One of SORTS, or of those of columns (`order_by_column`)."""
     is_descending: bool
 
     @classmethod
     def parse(cls, parameter: str, text: str) -> RunOrder:
         """Return the order in a parameter of an address. Raises: BadFilter."""
         name = text.removeprefix("-")
-        if name not in SORTS and not (name.startswith(CONFIG) and name != CONFIG):
-            names = f"{', '.join(SORTS)} and {CONFIG}NAME"
+        has_column = name.startswith((CONFIG, SCALAR)) and not name.endswith(".")
+        if name not in SORTS and not has_column:
+            names = f"{', '.join(SORTS)}, {CONFIG}NAME and {SCALAR}NAME"
             raise BadFilter(parameter, text, f"{LEGAL}{names}, each also with - in front")
         return cls(name, text.startswith("-"))
 
     def __str__(self) -> str:
         return f"{'-' if self.is_descending else ''}{self.name}"
+
+    @property
+    def _column(self) -> str:
+        """The column by whose values it sorts; empty if it sorts by something else."""
+        return self.name.removeprefix(CONFIG) if self.name.startswith((CONFIG, SCALAR)) else ""
 
     @property
     def is_newest(self) -> bool:
@@ -192,7 +198,7 @@ class RunOrder:
     def check(self, viewer: Viewer) -> None:
         """Refuse an order by what others recorded in the runs of a key. Raises: BadFilter."""
         if self.name in _OF_TOTALS and own_records(viewer):
-            names = f"{', '.join(_TEXTS)}, created and {CONFIG}NAME"
+            names = f"{', '.join(_TEXTS)}, created, {CONFIG}NAME and {SCALAR}NAME"
             raise BadFilter("sort", str(self), f"a key can sort by {names}")
 
     def ids(
@@ -200,19 +206,11 @@ class RunOrder:
     ) -> list[int]:
         """Return the ids of the runs in this order; equal ones newest first."""
         columns: list[Any] = ["pk", "state", Epoch("created"), Epoch("updated")]
-        if self.name.startswith(CONFIG):
-            columns.append("config")
-        elif self.name in _TEXTS:
-            columns.append(self.name)
-        query = runs.order_by("-pk").values_list(*columns)
-        if self.name.startswith(CONFIG):
-            name = self.name.removeprefix(CONFIG)
-            rows: list[tuple[Any, ...]] = [
-                (*row, place_of_value(named_values(config, [name]).get(name)))
-                for *row, config in query.iterator(CONFIGS_AT_ONCE)
-            ]
-        else:
-            rows = rows_of(query)
+        columns += [self.name] if self.name in _TEXTS else []
+        rows: list[tuple[Any, ...]] = rows_of(runs.order_by("-pk").values_list(*columns))
+        if column := self._column:
+            values = column_values(runs, [column])
+            rows = [(*row, place_of_value(values.get(row[0], {}).get(column))) for row in rows]
         stored = dict[int, list[StoredTotal]]()
         if self.name in _OF_TOTALS:
             runs_listed = [row[0] for row in rows]

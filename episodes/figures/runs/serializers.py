@@ -17,7 +17,6 @@ from episodes.figures.serializers import (
 )
 from episodes.models import Episode
 from episodes.models.privacy import own_records
-from episodes.runs.config_values import named_values
 from episodes.runs.description import (
     MAX_COMMIT_CHARACTERS,
     MAX_CONFIG_CHARACTERS,
@@ -190,17 +189,13 @@ class BySplitField(s.Field[Any, Any, Any, Any]):
         ]
 
 
-@extend_schema_field(
-    s.DictField(
-        help_text="Values of the configuration that `columns` names, those that the run has"
-    )
-)
+@extend_schema_field(s.DictField(help_text="Values that `columns` names, those that the run has"))
 class ColumnsField(s.Field[Any, Any, Any, Any]):
     def __init__(self) -> None:
         super().__init__(source="*", read_only=True)
 
     def to_representation(self, value: Any) -> dict[str, Any]:
-        return named_values(value.config, self.context["columns"])
+        return dict(self.context["columns"].get(value.pk, {}))
 
 
 class RunResultsSerializer(RunSerializer):

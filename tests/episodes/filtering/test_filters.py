@@ -73,6 +73,11 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
     ]
 
 
+def test_a_chip_leaves_out_what_only_rounding_adds() -> None:
+    [chip] = EpisodeFilter.parse({"return_from": "1.8500010000000002"}, UNRESTRICTED).chips()
+    assert (chip.value, chip.query) == ("\N{GREATER-THAN OR EQUAL TO} 1.850001", "")
+
+
 @each(
     ("name", "value", "hint"),
     [

@@ -13,7 +13,7 @@ from django.test import Client
 from environments.scoring.definition import Definition
 from environments.scoring.task_buckets import Z_95
 from episodes.figures.comparison import compared_episodes
-from episodes.figures.comparison.run_comparison import Pairing, RunFigure, paired
+from episodes.figures.comparison.run_comparison import Pairing, RunFigure, pairing_of
 from episodes.models import Run
 from tests.episodes.ended import end_episode
 from tests.episodes.reported import reported
@@ -45,7 +45,7 @@ def figures_of(pairing: Pairing, name: str) -> Sequence[RunFigure]:
 
 
 def test_every_shared_task_counts_once() -> None:
-    first, second = figures_of(paired(played(), Definition(), 9), "return")
+    first, second = figures_of(pairing_of(played(), Definition(), 9), "return")
     assert (first.mean, first.attempts, first.evidence) == (0.5, 3, None)
     assert second.mean == 0.75 and second.evidence
     evidence = second.evidence
@@ -59,7 +59,7 @@ def test_success_and_steps_are_compared_on_the_same_tasks() -> None:
         end_episode(0.2, run=runs[0], task=task, cause="expired", steps_count=5)
         end_episode(0.0, run=runs[0], task=task, cause="env_error", steps_count=90)
         end_episode(0.8, run=runs[1], task=task, steps_count=8)
-    pairing = paired(runs, Definition(), 9)
+    pairing = pairing_of(runs, Definition(), 9)
     assert [figure.mean for figure in figures_of(pairing, "success")] == [0.5, 0.0]
     assert [figure.mean for figure in figures_of(pairing, "length")] == [4.0, 8.0]
     assert [figure.mean for figure in figures_of(pairing, "return")] == [0.6, 0.8]
@@ -78,7 +78,7 @@ def test_reported_tokens_are_compared_where_both_have_them() -> None:
                 for event, join, output in reports:
                     values = {"episode": episode, "joined_by": join, "output_tokens": output}
                     reported(f"{name}-{event}", (), **values)
-    first, second = figures_of(paired(runs, Definition(), 9), "tokens")
+    first, second = figures_of(pairing_of(runs, Definition(), 9), "tokens")
     assert (first.mean, first.attempts, second.mean, second.attempts) == (100, 1, 400, 1)
 
 
@@ -87,7 +87,7 @@ def test_means_that_differ_by_rounding_alone_are_equal() -> None:
     for run, reward in zip(runs, (0.3, 0.1 + 0.2), strict=True):
         for task in tasks:
             end_episode(reward, run=run, task=task)
-    second = figures_of(paired(runs, Definition(), 9), "return")[1]
+    second = figures_of(pairing_of(runs, Definition(), 9), "return")[1]
     assert second.evidence and second.evidence.difference == 0.0
 
 
@@ -96,7 +96,7 @@ def test_huge_returns_have_an_interval(client: Client) -> None:
     for run, rewards in zip(runs, ((1e300, -1e300), (-1e300, 1e300)), strict=True):
         for task, reward in zip(tasks, rewards, strict=True):
             end_episode(reward, run=run, task=task)
-    reach = figures_of(paired(runs, Definition(), 9), "return")[1].reach
+    reach = figures_of(pairing_of(runs, Definition(), 9), "return")[1].reach
     assert reach == pytest.approx(Z_95 * 1e290)
     assert client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").status_code == 200
 
@@ -109,16 +109,16 @@ def test_tasks_that_got_worse_come_first_success_before_return() -> None:
         names[(task := make_task()).pk] = name
         for run, reward in zip(runs, rewards, strict=True):
             end_episode(reward, run=run, task=task)
-    tasks = paired(runs, Definition(), 9).tasks
+    tasks = pairing_of(runs, Definition(), 9).tasks
     assert [names[task.task] for task in tasks] == ["failure", "less", "same", "gain"]
-    assert len(paired(runs, Definition(), 2).tasks) == 2
+    assert len(pairing_of(runs, Definition(), 2).tasks) == 2
 
 
 def test_failures_and_probes_are_left_out() -> None:
     first, second = played()
-    for task in paired((first, second), Definition(), 9).tasks:
+    for task in pairing_of((first, second), Definition(), 9).tasks:
         end_episode(0.0, run=second, cause="env_error", task_id=task.task)
-    evidence = figures_of(paired((first, second), Definition(), 9), "return")[1].evidence
+    evidence = figures_of(pairing_of((first, second), Definition(), 9), "return")[1].evidence
     assert evidence and evidence.difference == 0.25
 
 

@@ -14,7 +14,7 @@ from environments.scoring.convention import CONVENTION_PARTS, Convention
 from environments.scoring.definition import Definition, definition_of, definitions_in_force
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.figures.activity import activity, together
-from episodes.figures.comparison.run_comparison import paired
+from episodes.figures.comparison.run_comparison import pairing_of
 from episodes.figures.curves.curve import Curve, curve, curve_of
 from episodes.figures.groups.groups import group_of, groups_of
 from episodes.figures.players import at_task
@@ -109,7 +109,7 @@ def test_a_comparison_of_runs_follows_the_convention(is_followed: bool) -> None:
         catch_up()
     runs = list(Run.objects.order_by("pk"))
     for convention in SOME:
-        found = paired(runs, Definition(convention=convention), 9)
+        found = pairing_of(runs, Definition(convention=convention), 9)
         returns = expected(convention, "return_sum", run=runs[0])
         means = {line.measure.name: line.runs[0].mean for line in found.measures}
         assert means["return"] == pytest.approx(sum(returns) / len(returns))

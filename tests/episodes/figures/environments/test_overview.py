@@ -199,8 +199,8 @@ def test_the_latest_show_the_requested_return(client: Client) -> None:
 def test_another_threshold_is_asked_for_in_the_address_and_stays(client: Client) -> None:
     make_episode(environment=make_environment("chess"), return_sum=0.25, end_number=1)
     page = client.get("/?threshold=0.2&return=max&span=1h").content.decode()
-    assert "1 of 1 attempts" in client.get("/?part=environments&threshold=0.2").content.decode()
-    assert "0 of 1 attempts" in client.get("/?part=environments").content.decode()
+    assert "1 of 1 attempt;" in client.get("/?part=environments&threshold=0.2").content.decode()
+    assert "0 of 1 attempt;" in client.get("/?part=environments").content.decode()
     assert 'data-refetch="/?part=environments&amp;return=max&amp;threshold=0.2"' in page
     assert 'href="?return=max&amp;threshold=0.2&amp;span=24h"' in page
     assert (

@@ -248,7 +248,7 @@ def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
 def test_the_list_is_switched_to_another_definition(client: Client) -> None:
     make_episode(environment=make_environment(), return_sum=0.25, return_max=0.75, end_number=1)
     page = client.get("/environments/?return=max&threshold=0.5").content.decode()
-    assert "+0.75" in page and "1 of 1 attempts" in page and "max &gt; 0.5" in page
+    assert "+0.75" in page and "1 of 1 attempt;" in page and "max &gt; 0.5" in page
     assert 'data-definition="max"' in page and 'name="threshold" value="0.5"' in page
 
 

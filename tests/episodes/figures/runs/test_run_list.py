@@ -286,3 +286,15 @@ def test_the_api_says_that_totals_are_being_counted(
     monkeypatch.setattr(api, "note_of_part", lambda part: "Still counting.")
     assert get("runs?sort=return")["note"] == "Still counting."
     assert get("runs")["note"] == ""
+
+
+def test_last_values_of_scalars_are_columns(client: Client, sweep: None) -> None:
+    for name, value in (("cold", 0.5), ("warm", 0.25), ("text", float("nan"))):
+        described(name, step=1, resume=True, scalars={"loss": value})
+    page = client.get("/runs/?columns=scalar.loss,temperature&sort=-scalar.loss").content.decode()
+    assert "<td>0.5</td>" in page and 'value="scalar.loss"' in page
+    assert listed(client, "sort=-scalar.loss") == ["cold", "warm", "bare", "text"]
+    runs = get("runs?columns=scalar.loss&sort=scalar.loss")["results"]
+    assert [run["columns"] for run in runs] == [{"scalar.loss": 0.25}, {"scalar.loss": 0.5}, {}, {}]
+    file = client.get("/runs/?format=csv&columns=scalar.loss&text=cold").content.decode()
+    assert file.splitlines()[0].endswith(",scalar.loss") and file.rstrip().endswith(",0.5")
