@@ -39,9 +39,10 @@ options = parser.parse_args()
 
 
 class OrswebRun(TrainerCallback):
-    """Reports the run to orsweb: its step before each rollout, and its end."""
+    """Reports the run to orsweb: its step before each rollout, what is logged, and its end."""
 
     def __init__(self, server, name, key="", **description):
+        self.scalars, self.name = f"{server}/api/scalars", name
         self.url = f"{server}/api/runs/by-name/{quote(name, safe='')}"
         self.http = requests.Session()  # tries again for two minutes while the server is away
         again = Retry(8, backoff_factor=0.5, allowed_methods=None, status_forcelist=[502, 503, 504])
@@ -67,6 +68,16 @@ class OrswebRun(TrainerCallback):
     def on_step_begin(self, args, state, control, **kwargs):
         step = {"step": state.global_step + 1}  # the number that the trainer logs it under
         self.http.put(self.url, json=step).raise_for_status()
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        # JSON has no NaN and no infinity, so they are texts
+        scalars = {
+            name: value if abs(value) < float("inf") else str(value)
+            for name, value in logs.items()
+            if isinstance(value, int | float)
+        }
+        body = {"run": self.name, "points": [{"step": state.global_step, "scalars": scalars}]}
+        self.http.post(self.scalars, json=body).raise_for_status()
 
     def on_train_end(self, args, state, control, **kwargs):
         self.http.put(self.url, json={"state": "ended"})

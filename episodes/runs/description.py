@@ -31,7 +31,7 @@ MAX_TAGS = 50
 MAX_TAG_CHARACTERS = 50
 MAX_BATCH_VALUES = 10_000
 """Values of scalars in one request."""
-NO_NUMBERS = {
+NO_NUMBERS: Mapping[str | None, float] = {
     **{"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf},
     **{"nan": math.nan, "inf": math.inf, "-inf": -math.inf},
     None: math.nan,
@@ -123,10 +123,9 @@ def _scalars(name: str, value: Any) -> dict[str, float]:
 
 
 def _number(name: str, value: Any) -> float:
-    if value is None or isinstance(value, str):
-        if value in NO_NUMBERS:
-            return NO_NUMBERS[value]
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    if (value is None or isinstance(value, str)) and value in NO_NUMBERS:
+        return NO_NUMBERS[value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return double_of(value)
     legal = 'it has to be a number; "NaN", "Infinity", "-Infinity" or null if it is none'
     raise BadFilter(name, _brief(value), legal)

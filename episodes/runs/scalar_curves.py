@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from django.db.models import F, Sum
 
 from environments.database.json_rows import among
 from environments.runtime.records import MAX_TRAINING_STEP
+from episodes.attempts.endings import rows_of
 from episodes.models import ScalarChunk, ScalarSeries
 from episodes.runs.scalar_summaries import (
     POINT,
@@ -33,15 +35,6 @@ class ScalarCurve:
     """Those of the part of the axis that is shown, in the order of steps."""
 
 
-def last_scalars(runs: Collection[int], names: Collection[str]) -> dict[int, dict[str, Any]]:
-    """Return the rows of these scalars by name, by the id of their run: lists of runs show the
-    newest value of each. One query along an index."""
-    rows: dict[int, dict[str, Any]] = defaultdict(dict)
-    for series in ScalarSeries.objects.filter(among("run_id", runs), name__in=names):
-        rows[series.run_id][series.name] = series
-    return rows
-
-
 def scalar_curves(
     series: Sequence[ScalarSeries],
     points: int = MAX_POINTS,
@@ -60,8 +53,9 @@ def scalar_curves(
     chunks = ScalarChunk.objects.filter(
         among("series_id", [row.pk for row in series]), start__lte=last, end__gte=first
     ).order_by("series_id", "start")
-    rows = list(chunks.values_list("series_id", *ScalarSummary._fields))
-    count = sum([numbers + gaps for _, _, _, numbers, gaps, *_ in rows])
+    count = sum([row.points for row in series])
+    if low is not None or high is not None:
+        count = chunks.aggregate(count=Sum(F("numbers") + F("gaps")))["count"] or 0
     parts: dict[int, list[ScalarSummary]] = defaultdict(list)
     if count <= MAX_READ:
         for pk, content in chunks.values_list("series_id", "values"):
@@ -71,7 +65,7 @@ def scalar_curves(
         for pk, content in chunks.values_list("series_id", field):
             parts[pk] += unpacked(content)
     else:
-        for pk, *summary in rows:
+        for pk, *summary in rows_of(chunks.values_list("series_id", *ScalarSummary._fields)):
             parts[pk].append(ScalarSummary._make(summary))
     curves = list[ScalarCurve]()
     for row in series:

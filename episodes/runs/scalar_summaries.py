@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
@@ -39,16 +40,19 @@ def merged(parts: Sequence[ScalarSummary]) -> ScalarSummary:
     """Return the summary of neighbouring parts, at least one, in the order of steps."""
     if len(parts) == 1:
         return parts[0]
-    start, end = parts[0].start, parts[-1].end
-    gaps = sum([part.gaps for part in parts])
-    parts = [part for part in parts if part.numbers]
-    if not parts:
-        return ScalarSummary(start, end, 0, gaps, 0.0, 0.0, 0.0)
-    count = sum([part.numbers for part in parts])
-    low, high = min([part.low for part in parts]), max([part.high for part in parts])
+    starts, ends, counts, gaps, *_ = zip(*parts, strict=True)
+    if not all(counts):
+        parts = [part for part in parts if part.numbers]
+        if not parts:
+            return ScalarSummary(starts[0], ends[-1], 0, sum(gaps), 0.0, 0.0, 0.0)
+    _, _, _, _, lows, means, highs = zip(*parts, strict=True)
+    count, low, high = sum(counts), min(lows), max(highs)
     # each part is weighed before the sum, which could be above 1.8e308
-    mean = math.fsum([part.mean * (part.numbers / count) for part in parts])
-    return ScalarSummary(start, end, count, gaps, low, min(max(mean, low), high), high)
+    weights = [part.numbers / count for part in parts]
+    mean = math.fsum(map(operator.mul, means, weights))
+    return ScalarSummary(
+        starts[0], ends[-1], count, sum(gaps), low, min(max(mean, low), high), high
+    )
 
 
 def thinned(parts: Sequence[ScalarSummary], size: int) -> list[ScalarSummary]:

@@ -470,7 +470,7 @@ def csv_of(drawing: CurveCharts) -> Iterator[str]:
     for number, scalar in enumerate(drawing.scalars):
         before, after = len(own) - 3 + number, len(drawing.scalars) - 1 - number
         for line, curve in scalar.lines:
-            for point in curve.points:
-                value = point.mean if point.numbers else "NaN"
-                places = [line.label, point.start, point.end]
+            for part in curve.points:
+                value = part.mean if part.numbers else "NaN"
+                places = [line.label, part.start, part.end]
                 yield csv_line([*places, *[None] * before, value, *[None] * after])

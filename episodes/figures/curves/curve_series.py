@@ -490,9 +490,11 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     # runs have those of their own people
     people = "" if query.by == "player" or query.runs else people_left_out(filters, rows)
     group_names, groups = _grouped(query, series, overlay)
-    names, scalars = _scalars(query, series, runs)
+    scalar_names, scalars = _scalars(query, series, runs)
     return CurveCharts(
-        query, rows, overlay, series, people, splits, group_names, groups, names, scalars
+        *(query, rows, overlay, series, people, splits, group_names, groups),
+        scalar_names=scalar_names,
+        scalars=scalars,
     )
 
 

@@ -213,7 +213,7 @@ def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
 def _toggled(y: Sequence[str], name: str) -> list[str]:
     """Return what an address draws, with `name` added or taken away."""
     names = [other for other in y if other != name] if name in y else [*y, name]
-    order = {figure: place for place, figure in enumerate(FIGURES)}
+    order: dict[str, int] = {figure: place for place, figure in enumerate(FIGURES)}
     return sorted(names, key=lambda other: order.get(other, len(order)))
 
 
