@@ -64,7 +64,6 @@ class PaletteAction(NamedTuple):
 
 class AdminLink(NamedTuple):
     label: str
-    icon: str
     name: str
     """Name of the URL."""
 
@@ -95,7 +94,7 @@ class Feature:
     admin: str = ""
     """Module that registers its pages of the admin; empty if there are none."""
     admin_pages: Sequence[AdminLink] = ()
-    """Links of the admin's sidebar."""
+    """Links of the admin's menu."""
     episode_filters: str = ""
     """Sequence of further parameters of the filter of episodes
     (`environments/filtering/filters.py`)."""

@@ -20,7 +20,7 @@ from environments.features import features, upkeep, url_patterns
 from episodes.api import openapi
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Rollout
-from orsweb.pages.admin_look import sidebar
+from orsweb.pages import admin_look
 from orsweb.templatetags import frame
 from tests.episodes.ended import end_episode
 from tests.people import client_of
@@ -77,7 +77,7 @@ def _read_again() -> None:
     for reader in (
         features,
         EpisodeFilter.parameters,
-        sidebar,
+        admin_look.menu,
         openapi.document,
         frame._menu,
         frame._rail,

@@ -122,8 +122,6 @@ class ChipFilter(admin.SimpleListFilter):
     """A filter that is shown above its list as a chip; the address holds its state. Other values
     are refused."""
 
-    template = "environments/filter.html"
-
     def __init__(
         self, request: HttpRequest, params: dict[str, Any], model: type[Model], model_admin: Any
     ) -> None:

@@ -15,20 +15,23 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from environments.admin import StrictList
+from environments.admin.base import InfinitePaginator
 
 
-class Checkboxes:
-    """Shows groups and permissions as checkboxes: Django's two lists side by side have names that
-    screen readers do not get."""
+class AccountAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    """Lists that look like all others, and groups and permissions as checkboxes: Django's two lists
+    side by side have names that screen readers do not get."""
 
+    change_list_template = "environments/change_list.html"
+    paginator = InfinitePaginator
     filter_horizontal = ()
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget()
-        return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
-class LoginAdmin(StrictList, Checkboxes, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class LoginAdmin(AccountAdmin, UserAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -54,7 +57,7 @@ class LoginAdmin(StrictList, Checkboxes, UserAdmin, ModelAdmin):  # type: ignore
         return ", ".join(group.name for group in user.groups.all())
 
 
-class LoginGroupAdmin(StrictList, Checkboxes, GroupAdmin, ModelAdmin):  # type: ignore[misc]
+class LoginGroupAdmin(AccountAdmin, GroupAdmin):
     pass
 
 

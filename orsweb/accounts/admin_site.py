@@ -60,15 +60,15 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
             ) from error
 
     def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """Return the groups of the sidebar with the links that the person may open, for
-        `unfold/helpers/app_list.html`.
+        """Return the groups of the menu with the links that the person may open, for
+        `admin/pages.html`.
 
         Each page builds it. The original does five times the work: it copies settings, and expects
         callables anywhere.
         """
-        sidebar: Any = settings.UNFOLD["SIDEBAR"]
+        menu: Any = settings.UNFOLD["SIDEBAR"]
         groups = []
-        for group in sidebar["navigation"](request):
+        for group in menu["navigation"](request):
             items = []
             for item in group["items"]:
                 if item["permission"](request):

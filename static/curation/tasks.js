@@ -85,7 +85,6 @@ const keys = {
   x: () => current >= 0 && check(rows()[current], !boxOf(rows()[current]).checked),
   n: () => click("[data-next], [data-continue]"),
   p: () => click("[data-previous]"),
-  "?": () => document.querySelectorAll(".keys").forEach((help) => (help.open = !help.open)),
   Enter: (event) => current >= 0 && open(rows()[current], event),
 };
 document.addEventListener("keydown", (event) => {
@@ -93,10 +92,6 @@ document.addEventListener("keydown", (event) => {
   const opensTab = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && isForPage(event);
   if (!opensTab) runShortcut(event, keys);
   else if (keys.Enter(event) !== false) event.preventDefault();
-});
-document.addEventListener("click", (event) => {
-  // an open chip closes when something else is clicked
-  list.querySelectorAll("details.chip[open]").forEach((chip) => chip.contains(event.target) || (chip.open = false));
 });
 
 // --- continuing a search

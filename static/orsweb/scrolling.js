@@ -1,6 +1,6 @@
 // Elements with more content than room scroll, and get focus so that the arrow keys can scroll them.
 // The last three are in the admin.
-const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .chip > ul";
+const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .menu > ul";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {

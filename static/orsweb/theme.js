@@ -1,3 +1,5 @@
 // Apply the chosen theme, which is shared with the admin, before the page is drawn.
-const theme = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
-if (theme === "light" || theme === "dark") document.documentElement.classList.add(theme);
+{
+  const theme = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
+  if (theme === "light" || theme === "dark") document.documentElement.classList.add(theme);
+}

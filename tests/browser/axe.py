@@ -132,6 +132,13 @@ def load_axe(page: Page) -> None:
         assert page.evaluate(LOAD)
 
 
+def switch_scheme(page: Page, scheme: Literal["light", "dark"]) -> None:
+    """Let the system ask for a colour scheme. A script of the admin sets a class then."""
+    page.emulate_media(color_scheme=scheme)
+    is_set = "(name) => !document.querySelector('.admin') || document.querySelector(`html${name}`)"
+    page.wait_for_function(is_set, arg=".dark" if scheme == "dark" else ":not(.dark)")
+
+
 def thin_out(page: Page) -> None:
     """Leave two of the elements that are alike: axe, whose time grows with a page, would say the
     same of all."""

@@ -33,7 +33,7 @@ def import_file(page: Page, file: Path, split: str) -> None:
     page.goto(TASKS)
     page.get_by_role("link", name="Import", exact=True).click()
     page.get_by_label("File").set_input_files(file)
-    page.get_by_label("Environment").select_option("math")
+    page.get_by_label("Environment", exact=True).select_option("math")
     page.get_by_label("Split").fill(split)
     page.get_by_role("button", name="Preview import").click()
     page.get_by_role("button", name="Import").click()
@@ -41,9 +41,9 @@ def import_file(page: Page, file: Path, split: str) -> None:
 
 
 def choose(page: Page, chip: str, choice: str) -> None:
-    page.locator(".chip > summary", has_text=chip).click()
-    page.locator(".chip[open] a", has_text=choice).click()
-    expect(page.locator(".chip.chosen > summary", has_text=choice)).to_be_visible()
+    page.locator(".chips .menu > summary", has_text=chip).click()
+    page.locator(".chips .menu[open] a", has_text=choice).click()
+    expect(page.locator(".chips .menu.chosen > summary", has_text=choice)).to_be_visible()
 
 
 def quarantine(page: Page, words: str, reason: str) -> None:

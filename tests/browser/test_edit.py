@@ -26,8 +26,8 @@ def walk_to_editor(page: Page, environment: str, text: str) -> None:
     page.get_by_role("row").filter(
         has=page.get_by_role("link", name=environment, exact=True)
     ).get_by_role("link", name="tasks").click()
-    page.get_by_role("searchbox").fill(f'"{text}"')
-    page.get_by_role("searchbox").press("Enter")
+    page.get_by_role("searchbox", name="Search in tasks").fill(f'"{text}"')
+    page.get_by_role("searchbox", name="Search in tasks").press("Enter")
     page.locator("td.wide a").first.click()
     page.get_by_role("link", name="Edit", exact=True).click()
     expect(page.locator(".editor .cm-content")).to_be_visible()

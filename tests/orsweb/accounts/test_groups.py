@@ -124,20 +124,18 @@ def test_an_account_that_is_closed_has_no_permissions() -> None:
     assert not person.get_all_permissions() and not person.has_perm("episodes.view_episode")
 
 
-def test_the_sidebar_of_the_admin_leads_to_what_the_person_may_open_and_marks_where_they_are() -> (
-    None
-):
-    sidebars = []
+def test_the_menu_of_the_admin_leads_to_what_the_person_may_open_and_marks_where_they_are() -> None:
+    menus = []
     for group in ("curator", "operator"):
         client = client_of(group, name=group)
         page = client.get("/admin/environments/split/").content.decode()
-        sidebar = page.partition('id="nav-sidebar-apps"')[2].partition("</div>")[0]
-        links = re.findall(r'href="(/[^"]+)"( class="active")?', sidebar)
+        menu = page.partition('aria-label="Admin pages"')[2].partition("</nav>")[0]
+        links = re.findall(r'href="(/[^"]+)"( aria-current="true")?', menu)
         assert [link for link, is_active in links if is_active] == ["/admin/environments/split/"]
         assert all(client.get(link).status_code == 200 for link, _ in links)
-        sidebars.append({link for link, _ in links})
-    assert "/admin/environments/curationaction/" in sidebars[0]
-    assert sidebars[0] < sidebars[1] and "/admin/environments/apikey/" in sidebars[1] - sidebars[0]
+        menus.append({link for link, _ in links})
+    assert "/admin/environments/curationaction/" in menus[0]
+    assert menus[0] < menus[1] and "/admin/environments/apikey/" in menus[1] - menus[0]
 
 
 @pytest.mark.parametrize("group", GROUPS)
