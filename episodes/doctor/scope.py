@@ -26,7 +26,7 @@ from django.urls import reverse
 from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, WholeRange, any_text, given
 from environments.models import Environment, Split, Viewer
-from environments.scoring.convention import ENVIRONMENT_FAILURES
+from environments.scoring.convention import ENVIRONMENT_FAILURES, NUMBERLESS_KINDS
 from environments.scoring.definition import Definition
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
@@ -180,6 +180,15 @@ class DoctorScope:
             if kind in ENVIRONMENT_FAILURES:
                 failures[task][pk] = kind
         return failures
+
+    @cached_property
+    def numberless(self) -> list[int]:
+        """The newest ended episodes with a reward that was not a number, newest first."""
+        return [
+            pk
+            for pk, _task, _split, _run, _model, _step, kind, *_ in self._newest
+            if kind in NUMBERLESS_KINDS
+        ]
 
     @cached_property
     def _newest(self) -> list[tuple[Any, ...]]:

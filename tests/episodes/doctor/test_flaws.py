@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from environments.models import Split
+from environments.wire import NO_NUMBER
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.api.asking import get
@@ -52,6 +53,12 @@ def collapsing() -> Shown:
 def sparse() -> Shown:
     play(*[0.0] * 39, 1.0)
     return numbers(return_sum=0.0)
+
+
+def numberless() -> Shown:
+    play(0.5, 0.5)
+    play(0.0, detail=NO_NUMBER)
+    return {f"/episodes/{pk}/" for pk in numbers(detail=NO_NUMBER)}
 
 
 def outside() -> Shown:
@@ -167,6 +174,7 @@ FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "length_with_reward": (growing_length, ""),
     "collapse": (collapsing, "?run=grpo-3"),
     "sparse_rewards": (sparse, ""),
+    "numberless_rewards": (numberless, ""),
     "outside_range": (outside, ""),
     "failing_tasks": (failing, ""),
     "unsolved_tasks": (unsolved, ""),
@@ -340,7 +348,7 @@ def test_a_run_in_several_environments_is_examined_in_one(*, is_followed: bool) 
 def test_negative_numbers_have_a_minus_sign() -> None:
     outside()
     assert (
-        "outside of 0 to 1; they reach from \N{MINUS SIGN}2 to 1.5."
+        "outside of 0 to 1; they reach from \N{MINUS SIGN}2 to 1.5. The 1 above it count as"
         in finding("outside_range")["sentence"]
     )
 
