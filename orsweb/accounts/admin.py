@@ -31,7 +31,7 @@ class AccountAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has 
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
-class LoginAdmin(AccountAdmin, UserAdmin):  # type: ignore[type-arg]
+class LoginAdmin(AccountAdmin, UserAdmin):  # type: ignore[misc, type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -57,7 +57,7 @@ class LoginAdmin(AccountAdmin, UserAdmin):  # type: ignore[type-arg]
         return ", ".join(group.name for group in user.groups.all())
 
 
-class LoginGroupAdmin(AccountAdmin, GroupAdmin):
+class LoginGroupAdmin(AccountAdmin, GroupAdmin):  # type: ignore[misc]
     pass
 
 
