@@ -32,9 +32,9 @@ class MenuPage:
     sections: tuple[str, ...] = ()
     """First segments of further paths that belong to the page."""
     is_foot: bool = False
-    """Whether the foot of the rail starts here; the bar on phones has no room for it."""
-    is_wide_only: bool = False
-    """Whether the bar on phones has no room for it."""
+    """Whether the foot of the rail starts here."""
+    is_on_phones: bool = False
+    """Whether the bar on phones has it; other pages are behind its button."""
     after: str = ""
     """Name of the URL of the page that it follows, for a page of a feature."""
 

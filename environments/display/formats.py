@@ -126,7 +126,12 @@ def grouped(count: float | str | None) -> str:
 
 
 def coverage(
-    figures: Coverage | None, query: str = "", *, is_mixed: bool = False, is_rest: bool = False
+    figures: Coverage | None,
+    query: str = "",
+    *,
+    is_mixed: bool = False,
+    is_rest: bool = False,
+    is_linked: bool = True,
 ) -> SafeString:
     """Return how many attempts a figure counts and, if there are others, how many of them, as
     `228 · 8 excluded`: on hover the sentence, and opened with links to the episodes.
@@ -134,12 +139,20 @@ def coverage(
     `query`: query string of the filter that finds all of its episodes; empty for all episodes.
     `is_mixed`: whether conventions of several environments hold, so that no list has the rollouts
     of one part alone. `is_rest`: whether the number of attempts stands before it already.
+    `is_linked`: False where the reader has no list of the episodes.
     """
     if not figures or not (figures.rollouts or figures.others):
         return SafeString("") if is_rest else NONE
     number = format_html('<span class="number">{}</span>', f"{figures.counted:,}")
     if not figures.brief:
         return SafeString("") if is_rest else number
+    if not is_linked:
+        return format_html(
+            '{} <span class="hint coverage" title="{}">· {}</span>',
+            SafeString("") if is_rest else number,
+            figures.text,
+            figures.brief,
+        )
     start = format_html(
         "{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else "")
     )

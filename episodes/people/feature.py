@@ -37,7 +37,7 @@ FEATURE = Feature(
         "flag": FLAG_TASKS,
     },
     permissions_to_change={"notes": WRITE_NOTES},
-    menu=[MenuPage("play", "Play", "p", "M7 4l12 8-12 8z", after="compare")],
+    menu=[MenuPage("play", "Play", "p", "M7 4l12 8-12 8z", after="compare", is_on_phones=True)],
     actions=[PaletteAction("New study", "study_new"), PaletteAction("Invite people", "invites")],
     upkeep="episodes.people.seen_tasks",
 )

@@ -12,7 +12,6 @@ FEATURE = Feature(
             "Suites",
             "s",
             "M4 6h10M4 12h10M4 18h6M18 4v9M15.5 10.5L18 13l2.5-2.5M15 17l2 2 4-4",
-            is_wide_only=True,
             after="groups",
         )
     ],

@@ -20,7 +20,13 @@ register = template.Library()
 
 
 RAIL = (
-    MenuPage("overview", "Overview", "o", "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"),
+    MenuPage(
+        "overview",
+        "Overview",
+        "o",
+        "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z",
+        is_on_phones=True,
+    ),
     MenuPage(
         "environments",
         "Environments",
@@ -28,15 +34,20 @@ RAIL = (
         "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
         ("tasks",),
     ),
-    MenuPage("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
-    MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
+    MenuPage(
+        "episodes",
+        "Episodes",
+        "e",
+        "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4",
+        is_on_phones=True,
+    ),
+    MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7", is_on_phones=True),
     MenuPage(
         "groups",
         "Groups",
         "u",
         "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4z"
         "M7 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
-        is_wide_only=True,
     ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),

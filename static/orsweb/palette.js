@@ -13,7 +13,7 @@ let isWaiting = false; // the list is not yet that of the text
 let opensFirst = false; // Enter was pressed meanwhile
 
 function pages(text) {
-  const links = [...document.querySelectorAll(".rail a:not(.brand)")];
+  const links = [...document.querySelectorAll(".rail > a:not(.brand)")];
   const all = links.map((link) => ({ kind: "page", name: link.textContent.trim(), url: link.href }));
   const actions = [...dialog.querySelectorAll("[data-actions] > *")];
   all.push(...actions.map((action) => ({ kind: "action", name: action.textContent, url: action.href, presses: action.dataset.presses })));

@@ -1,6 +1,9 @@
-// Elements with more content than room scroll, and get focus so that the arrow keys can scroll them.
+// Elements with more content than room scroll, and get focus so that the arrow keys can scroll them. Those of tables get data-more, which says on
+// which sides there is more, for a shadow there.
 // The last three are in the admin.
 const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .menu > ul";
+
+const TABLES = ".card.flush, .scrolls";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {
@@ -12,6 +15,13 @@ function updateTabStop(element) {
   const isFull = element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
   if (isFull && /auto|scroll/u.test(getComputedStyle(element).overflow)) element.tabIndex = 0;
   else element.removeAttribute("tabindex");
+  if (element.matches(TABLES)) showMore(element);
+}
+
+function showMore(element) {
+  const { scrollLeft, scrollWidth, clientWidth } = element;
+  const sides = { left: scrollLeft > 1, right: scrollLeft + clientWidth < scrollWidth - 1 };
+  element.dataset.more = Object.keys(sides).filter((side) => sides[side]).join(" ");
 }
 
 function watch(root) {
@@ -19,6 +29,7 @@ function watch(root) {
   for (const element of root.querySelectorAll(SCROLLABLE)) sizes.observe(element);
 }
 
+document.addEventListener("scroll", ({ target }) => target instanceof Element && target.matches(TABLES) && showMore(target), { capture: true, passive: true });
 addEventListener("DOMContentLoaded", () => {
   watch(document.body);
   additions.observe(document.body, { childList: true, subtree: true });

@@ -100,8 +100,8 @@ THIN_OUT = """() => {
 rows of a table."""
 
 
-RUN = """async ([options, isSerious]) => {
-  const isLeftOut = (rule) => isSerious && !["serious", "critical"].includes(rule.impact);
+RUN = """async ([options, impacts]) => {
+  const isLeftOut = (rule) => impacts && !impacts.includes(rule.impact);
   const leftOut = axe._audit.rules.filter(isLeftOut).map((rule) => [rule.id, { enabled: false }]);
   await new Promise((go) => requestAnimationFrame(() => setTimeout(go)));
   axe.recallLooks();
@@ -110,8 +110,8 @@ RUN = """async ([options, isSerious]) => {
   if (!violations.length) axe.keepLooks();
   return violations;
 }"""
-"""Returns what axe finds once scripts have seen the page's size, or only what is serious or
-critical.
+"""Returns what axe finds once scripts have seen the page's size, or only what has one of the
+impacts.
 
 What a rule finds has the rule's impact, so that the other rules need not run.
 """
@@ -145,13 +145,15 @@ def thin_out(page: Page) -> None:
     page.evaluate(THIN_OUT)
 
 
-def serious(page: Page, rules: Rules = "all") -> list[Any]:
-    """Return id and places of each serious or critical violation. The page has loaded axe."""
-    found = page.evaluate(RUN, [OPTIONS[rules], True])
-    assert {one["impact"] for one in found} <= {"serious", "critical"}
+def serious(page: Page, rules: Rules = "all", *, is_strict: bool = False) -> list[Any]:
+    """Return id and places of each serious or critical violation, with `is_strict` also of each
+    moderate one. The page has loaded axe."""
+    impacts = ["serious", "critical", *["moderate"] * is_strict]
+    found = page.evaluate(RUN, [OPTIONS[rules], impacts])
+    assert {one["impact"] for one in found} <= {*impacts}
     return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 
 
 def violations(page: Page, rules: Rules = "all") -> list[dict[str, Any]]:
     """Return each violation as axe reports it. The page has loaded axe."""
-    return list(page.evaluate(RUN, [OPTIONS[rules], False]))
+    return list(page.evaluate(RUN, [OPTIONS[rules], None]))

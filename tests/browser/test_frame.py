@@ -138,7 +138,7 @@ def test_keys_open_the_help_and_pages_and_the_theme_goes_round_and_the_admin_sha
     expect(page.locator(".rail .brand img")).to_have_attribute(
         "src", re.compile(r"orsweb/icon.*\.svg$")
     )
-    expect(page.locator(".rail [aria-current]")).to_have_text("Admin")
+    expect(page.locator(".rail > [aria-current]")).to_have_text("Admin")
     page.locator(".rail").get_by_role("link", name="Episodes").click()
     expect(page).to_have_url(re.compile("/episodes/$"))
 
@@ -196,3 +196,17 @@ def test_the_palette_opens_a_page_by_its_name(page: Page) -> None:
     expect(page.get_by_role("option", selected=True)).to_contain_text("Environments")
     field.press("Enter")
     expect(page).to_have_url(re.compile("/environments/$"))
+
+
+def test_on_a_phone_the_bar_or_its_button_leads_to_every_page(page: Page) -> None:
+    page.goto("/runs/groups/")
+    rail = page.locator(".rail")
+    every = rail.locator("> a:not(.brand)").all_inner_texts()
+    page.set_viewport_size({"width": 390, "height": 860})
+    in_bar = [name for name in every if rail.get_by_role("link", name=name).is_visible()]
+    rail.get_by_role("button", name="More").click()
+    behind = page.locator("#more-pages a").all_inner_texts()
+    assert sorted(in_bar + behind) == sorted(every) and len(in_bar) == 4
+    expect(page.locator("#more-pages [aria-current]")).to_have_text("Groups")
+    page.locator("#more-pages").get_by_role("link", name="API").click()
+    expect(page).to_have_url(re.compile("/api/$"))

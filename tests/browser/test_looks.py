@@ -80,6 +80,20 @@ COVERED = """() => {
 }"""
 """Links and controls that something else covers once they are scrolled to, each with what covers
 it."""
+SMALL = """() => {
+  const small = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const it = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || it.closest("svg, math, sup, sub, .visually-hidden")) continue;
+    const size = parseFloat(getComputedStyle(it).fontSize);
+    if (it.checkVisibility() && size > 0 && size < 13) small.add(it.outerHTML.slice(0, 120));
+  }
+  return [...small];
+}"""
+"""Returns what is written smaller than in 13 pixels. Pictures are not looked at: ticks of charts say
+what tooltip and table say too, and larger ones would leave no room for the curves. Nor are formulas
+and exponents, which are smaller than their line by their nature."""
 _ADMIN = (
     *(
         "",
@@ -346,7 +360,8 @@ def test_axe_finds_nothing_serious_and_phones_show_everything(
     for width, scheme, rules in LOOKS:
         switch_scheme(page, scheme)
         page.set_viewport_size({"width": width, "height": 860})
-        assert serious(page, rules) == []
+        assert serious(page, rules, is_strict=path not in ADMIN) == []
+    assert path in ADMIN or page.evaluate(SMALL) == []
     if path in CHANGED:
         CHANGED[path](page)
     if response.status >= 400:
@@ -376,6 +391,7 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(
     page.set_viewport_size({"width": 400, "height": 860})
     card = use_of_tools(page)
     expect(card).to_have_attribute("tabindex", "0")
+    expect(card).to_have_attribute("data-more", "right")
     load_axe(page)
     assert serious(page) == []
     for _ in range(100):
@@ -383,8 +399,10 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(
         if card.evaluate("it => it.scrollLeft"):
             break
     expect(card).not_to_have_js_property("scrollLeft", 0)
+    expect(card).to_have_attribute("data-more", re.compile("^left"))
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(card).not_to_have_attribute("tabindex", "0")
+    expect(card).to_have_attribute("data-more", "")
     page.locator(".prose").first.evaluate("it => { it.append(document.createElement('pre')); }")
     code = page.locator(".prose pre").last
     code.evaluate("it => { it.textContent = 'a long line of a description '.repeat(99); }")

@@ -319,7 +319,7 @@ class TaskListChip:
     """One filter of the list with all values that it can have."""
 
     title: str
-    chosen: str
+    value: str
     """Label of the chosen value; empty: none is chosen."""
     choices: Sequence[TaskListChoice]
 
