@@ -311,6 +311,8 @@ class EpisodeLine(LinePart):
     ended: Time | None = None
     duration_seconds: float | None = None
     end_number: Number | None = None
+    success: bool | None = None
+    """By the definition of the export; an import does not store it, but applies its own."""
     play: PlayPart | None = None
     notes: list[NotePart] = []
     rollouts: list[RolloutPart] = []

@@ -82,7 +82,8 @@ def lines(file: ExportFile) -> Iterator[str]:
     than memory."""
     heads = LineHeads(has_additions=file.has_additions)
     for episode in file.recorded():
-        yield heads.head(episode)
+        success = episode.facts.success_by(file.options.definition)
+        yield f'{heads.head(episode)}, "success": {_encode(success)}'
         if rollouts := episode.additions.rollouts.get(episode.facts.id):
             yield from _rollouts_member(rollouts)
         yield ', "steps": ['

@@ -12,13 +12,15 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from environments.scoring.convention import Convention
+from environments.scoring.definition import DefinitionOverrides
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import EpisodeExport
 from episodes.transfer.formats import EXPORT_FORMATS
-from tests.episodes.transfer.record import exported, make_rich_episodes, text_of
+from episodes.transfer.training_options import TrainingOptions
+from tests.episodes.transfer.record import exported, lines_of, make_rich_episodes, text_of
 from tests.filters import episode_filter
 from tests.people import client_of
 from tests.stored import make_environment, make_episode, make_step, make_task
@@ -139,6 +141,16 @@ def test_successes_follow_the_convention_of_the_environment_and_of_the_address()
     assert set(EpisodeExport(episode_filter(), "csv", least_return=0.5).episodes()) == {kept}
     assert successes(expired="keep") == {zero, kept}
     assert not successes(expired="out")
+
+
+def test_a_line_says_success_by_the_definition_of_the_export() -> None:
+    make_episode(id=1, return_sum=0.6)
+    make_episode(id=2, return_sum=1.0, cause="expired")
+    make_episode(id=3, status="running")
+    assert [line["success"] for line in lines_of()] == [False, True, None]
+    overrides = DefinitionOverrides(threshold=0.5, expired="out")
+    options = TrainingOptions(definition=overrides)
+    assert [line["success"] for line in lines_of(options=options)] == [True, None, None]
 
 
 def test_the_page_of_episodes_leads_to_every_format() -> None:
