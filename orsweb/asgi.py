@@ -53,8 +53,8 @@ from orsweb.server.path_prefix import InnerPaths
 
 SERVED_PAGES = frozenset(
     (
-        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "operations", "play", "rollout",
-        "rollouts", "runs", "static", "suites", "tasks",
+        "accounts", "admin", "api", "compare", "conversations", "environments", "episodes", "events", "operations",
+        "play", "rollout", "rollouts", "runs", "static", "suites", "tasks",
     )
 )  # fmt: skip
 """Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in

@@ -33,7 +33,7 @@ FEATURES = {
     "episodes.people": ["play/", "play/studies/", "play/invites/", "play/notes/1/"],
     "episodes.platform_api": [],
     "episodes.suites": ["suites/", "suites/new/", "api/suites"],
-    "episodes.transfer": ["episodes/export", "rollouts/export", "api/episodes/export"],
+    "episodes.transfer": ["episodes/export", "conversations/export", "api/episodes/export"],
 }
 """Addresses of each feature."""
 AGENTS = {"episodes.platform_api": ["v1/rollouts", "v1/environments"]}
@@ -48,8 +48,8 @@ CORE = [
     "tasks/{task}/",
     "episodes/",
     "episodes/{episode}/",
-    "rollouts/",
-    "rollouts/{rollout}/",
+    "conversations/",
+    "conversations/{rollout}/",
     "runs/",
     "runs/{run}/",
     "admin/",

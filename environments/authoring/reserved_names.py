@@ -5,7 +5,7 @@ first segments of URL paths, and the attributes of a class that a server reads.
 PAGES = frozenset(
     (
         "admin", "api", "static", "media", "events", "ws", "accounts", "environments", "episodes", "runs", "compare",
-        "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "operations", "suites",
+        "play", "tasks", "conversations", "rollout", "rollouts", "leaderboard", "docs", "operations", "suites",
     )
 )  # fmt: skip
 """First path segments of the pages. All other paths belong to the protocol, and so does POST

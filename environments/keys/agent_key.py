@@ -14,8 +14,8 @@ MONITOR, SECRETS = "monitor", "secrets"
 
 SCOPES: Mapping[str, str] = {
     PLAY: "Open sessions, read prompts and call tools",
-    RECORD: "Upload rollouts and describe runs",
-    READ: "Read what was recorded with this key: episodes, rollouts, runs and exports",
+    RECORD: "Upload conversations and describe runs",
+    READ: "Read what was recorded with this key: episodes, conversations, runs and exports",
     CURATE: "Read tasks completely: their hidden fields, and those of sealed splits",
     MONITOR: "Read how busy the server is: /metrics, and the checks of /ready",
     SECRETS: "Play with the secrets that the operator has given to environments",

@@ -25,7 +25,7 @@ class UsageSerializer(s.Serializer[Any]):
 class RolloutSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/rollouts/{}")
-    html_url = LinkField("/rollouts/{}/", "event_id")
+    html_url = LinkField("/conversations/{}/", "event_id")
     event_id = s.CharField(help_text="Id that the client gave it")
     name = s.CharField(help_text="Name that the client gave it; may be empty")
     title = s.CharField(help_text="Its name, or else its run, environment and task")

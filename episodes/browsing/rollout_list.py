@@ -1,5 +1,5 @@
-"""RolloutListQuery: one page of the list of uploaded rollouts, as parameters ask for it. The
-Rollouts page and the API share it."""
+"""RolloutListQuery: one page of the list of uploaded conversations, as parameters ask for it.
+The page and the API share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploaded rollouts: the list with its filters, and the page of one, with its messages and the
+"""Uploaded conversations: the list with its filters, and the page of one, with its messages and the
 steps of its episode."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from episodes.visibility import blind_to, is_blind_to, sees_episode
 PAGE_MESSAGES = 100
 JOINED_LABELS = {
     "yes": "with an episode",
-    "guess": "episode is a guess",
+    "guess": "uncertain match",
     "no": "without an episode",
 }
 
@@ -66,9 +66,9 @@ def rollouts(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes("from")
 def rollout_page(request: HttpRequest, event_id: str) -> HttpResponse:
-    """Show a page of messages of the rollout with this id, from message `from` on.
+    """Show a page of messages of the conversation with this id, from message `from` on.
 
-    If clients with several keys used the id, it is the newest rollout.
+    If clients with several keys used the id, it is the newest.
     """
     rows = Rollout.objects.seen_by(viewer_of(request.user))
     rows = rows.select_related("run", "event_blob", "episode__split")
@@ -76,7 +76,7 @@ def rollout_page(request: HttpRequest, event_id: str) -> HttpResponse:
     match = match_of(rollout) if rollout else None
     if rollout is None or (match and not sees_episode(request.user, match.episode.pk)):
         raise Http404(
-            f"There is no rollout {event_id[:200]}. Its client may still be uploading it."
+            f"There is no conversation {event_id[:200]}. Its client may still be uploading it."
         )
     if match is not None and is_blind_to(request.user, match.episode.pk):
         return refused_blind(request, match.episode.pk)
@@ -88,7 +88,7 @@ def rollout_page(request: HttpRequest, event_id: str) -> HttpResponse:
 @require_safe
 @takes()
 def rollout_link(request: HttpRequest, event_id: str) -> HttpResponse:
-    """Redirect from the address that the recorder prints to the page of the rollout."""
+    """Redirect from the address that the recorder prints to the page of the conversation."""
     return redirect("rollout", event_id)
 
 

@@ -59,7 +59,7 @@ class RemovalPlan:
             verb = "is still running and stays" if is_one else "are still running and stay"
             sentences.append(f"{count_of(self.running)} {verb}.")
         sentences.append(
-            "Their notes, uploaded rollouts and places in figures go with them. This "
+            "Their notes, uploaded conversations and places in figures go with them. This "
             "cannot be undone."
         )
         return sentences

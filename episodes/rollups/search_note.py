@@ -49,8 +49,8 @@ def rollout_search_note(text: str, visible: Q, visible_rollouts: Q) -> str:
     more."""
     waiting = _counted(
         Rollout.objects.filter(visible_rollouts, is_summarised=False),
-        "rollout is not in the search index yet",
-        "rollouts are not in the search index yet",
+        "conversation is not in the search index yet",
+        "conversations are not in the search index yet",
     )
     return " ".join(filter(None, (search_note(text, visible), waiting)))
 

@@ -85,10 +85,16 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
         rollouts = rollouts.filter(event_id=query["rollout"].replace("\0", ""))
     pieces = in_large_pieces(rollout_lines(rollouts, file))
     if (first := next(pieces, None)) is None:
-        sentence = "None of these rollouts has a message of the model that can be exported."
+        sentence = "None of these conversations has a message of the model that can be exported."
         return refused(
-            request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404
+            request,
+            "Nothing to export",
+            sentence,
+            [(reverse("rollouts"), "Conversations")],
+            status=404,
         )
-    download = download_of(request, f"rollouts as messages: {request.GET.urlencode() or 'all'}")
-    response = StreamedFile("rollouts.messages.jsonl", "application/jsonl", first, pieces)
+    download = download_of(
+        request, f"conversations as messages: {request.GET.urlencode() or 'all'}"
+    )
+    response = StreamedFile("conversations.messages.jsonl", "application/jsonl", first, pieces)
     return response.response(download)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from environments.features import url_patterns
 from episodes.dashboard import replay, replay_conversation, replay_raw
@@ -39,6 +40,8 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("<str:name>.json", replay_raw.text, "episode_text"),
 ]
 """Path below the address of an episode, view, and name of the URL."""
+FORMER = [("rollouts/", "rollouts"), ("rollouts/<path:event_id>/", "rollout")]
+"""Former address of a page, and name of the URL to which it redirects."""
 
 urlpatterns = [
     *(
@@ -49,8 +52,12 @@ urlpatterns = [
     path("episodes/palette.json", palette, name="palette"),
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
-    path("rollouts/", rollouts, name="rollouts"),
-    path("rollouts/<path:event_id>/", rollout_page, name="rollout"),
+    path("conversations/", rollouts, name="rollouts"),
+    path("conversations/<path:event_id>/", rollout_page, name="rollout"),
+    *(
+        path(address, RedirectView.as_view(pattern_name=name, permanent=True, query_string=True))
+        for address, name in FORMER
+    ),
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("events/", events, name="events"),
     *figures.pages,

@@ -121,10 +121,10 @@ RECORD_CHECKS = (
     DoctorCheck("No blob is missing", check_blobs_exist),
     DoctorCheck("Blobs match their hashes", check_blob_hashes),
     DoctorCheck(
-        "Uploaded rollouts belong to existing episodes",
+        "Uploaded conversations belong to existing episodes",
         lambda: _episodes(
             _OWNERLESS,
-            "uploaded rollouts belong to deleted episodes",
+            "uploaded conversations belong to deleted episodes",
             "Run rebuild_statistics, which finds their episodes again.",
         ),
     ),

@@ -1,4 +1,4 @@
-// The list of rollouts: a changed filter is applied at once, and a click on a row opens the rollout.
+// The list of conversations: a changed filter is applied at once, and a click on a row opens the conversation.
 const form = document.querySelector("[data-filters]");
 
 form.addEventListener("change", () => form.requestSubmit());

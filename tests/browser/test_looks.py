@@ -38,8 +38,8 @@ PAGES = (
     *(
         "/episodes/{wide}/",
         "/compare/?episodes={wide},{wider}",
-        "/rollouts/",
-        "/rollouts/wide-words/",
+        "/conversations/",
+        "/conversations/wide-words/",
         "/operations/",
         "/operations/demo/",
     ),
@@ -51,7 +51,7 @@ PAGES = (
         "/play/people/",
         "/play/invites/",
         "/play/continue/{first}/?step=0",
-        "/rollouts/?text=column",
+        "/conversations/?text=column",
     ),
     "/play/invite/unknown/",
 )

@@ -38,7 +38,7 @@ def test_the_list_has_figures_and_the_episode() -> None:
     assert row["usage"] == dict.fromkeys(
         ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens", "cost")
     )
-    assert row["html_url"] == "http://testserver/rollouts/r-1/"
+    assert row["html_url"] == "http://testserver/conversations/r-1/"
 
 
 def test_what_the_client_leaves_out_is_that_of_the_episode() -> None:

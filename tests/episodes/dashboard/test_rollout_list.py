@@ -22,9 +22,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def listed(client: Client, query: str = "") -> list[str]:
     """Return the ids of the rollouts on the page, in order."""
-    answer = client.get(f"/rollouts/?{query}")
+    answer = client.get(f"/conversations/?{query}")
     assert answer.status_code == 200, answer.content
-    return re.findall(r'data-href="/rollouts/([^"]*)/"', answer.content.decode())
+    return re.findall(r'data-href="/conversations/([^"]*)/"', answer.content.decode())
 
 
 FOUND = [
@@ -54,16 +54,16 @@ def test_it_filters(client: Client) -> None:
 
 @each("query", ["joined=maybe", "after=x", "after=-1", "nope=1", "episode=first"])
 def test_it_refuses_what_it_does_not_know(client: Client, query: str) -> None:
-    assert client.get(f"/rollouts/?{query}").status_code == 400
+    assert client.get(f"/conversations/?{query}").status_code == 400
 
 
 def test_pages_follow_each_other(client: Client) -> None:
     for number in range(120):
         reported(f"r-{number}", messages=[])
-    found, link = list[str](), "/rollouts/?environment=echo"
+    found, link = list[str](), "/conversations/?environment=echo"
     while link:
         page = client.get(link).content.decode()
-        found += re.findall(r'data-href="/rollouts/([^"]*)/"', page)
+        found += re.findall(r'data-href="/conversations/([^"]*)/"', page)
         nexts = re.findall(r'rel="next" href="([^"]*)"', page)
         link = nexts[0].replace("&amp;", "&") if nexts else ""
     assert found == [f"r-{number}" for number in reversed(range(120))]
@@ -75,25 +75,27 @@ def test_a_page_costs_the_same_however_many_rollouts_it_has(
     for number in range(60):
         reported(f"r-{number}", run=make_run())
     catch_up()
-    client.get("/rollouts/")
+    client.get("/conversations/")
     with django_assert_max_num_queries(8):
-        client.get("/rollouts/")
+        client.get("/conversations/")
 
 
 def test_titles_are_names_or_else_what_was_played(client: Client) -> None:
     reported("named", name="bisection <1>")
     reported("task", run=make_run(), split="train", task_index=3)
     reported("bare", environment="", environment_name="")
-    page = client.get("/rollouts/").content.decode()
+    page = client.get("/conversations/").content.decode()
     assert "bisection &lt;1&gt;</a>" in page
     assert "grpo-3 · echo · train #3</a>" in page
     assert ">bare</a>" in page
-    assert "<h1>grpo-3 · echo · train #3</h1>" in client.get("/rollouts/task/").content.decode()
+    assert (
+        "<h1>grpo-3 · echo · train #3</h1>" in client.get("/conversations/task/").content.decode()
+    )
 
 
 def test_figures_of_a_rollout_under_way_are_current(client: Client) -> None:
     reported()
-    page = client.get("/rollouts/").content.decode()
+    page = client.get("/conversations/").content.decode()
     assert "being uploaded" in page
     assert '<td class="right number">6</td>' in page
 
@@ -105,11 +107,11 @@ def test_it_is_linked_from_runs_environments_and_episodes(client: Client) -> Non
     reported(run=run, messages=[("tool_call", '{"text":"hi"}', {"name": "echo", "extra": extra})])
     catch_up()
     page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "/rollouts/?run=grpo-3" in page
+    assert "/conversations/?run=grpo-3" in page
     assert "1,234 in · 5 out tokens · cost 0.5000" in page
-    assert "/rollouts/?environment=echo" in client.get("/environments/echo/").content.decode()
+    assert "/conversations/?environment=echo" in client.get("/environments/echo/").content.decode()
     replay = client.get(f"/episodes/{episode.pk}/").content.decode()
-    assert 'href="/rollouts/r-1/"' in replay
+    assert 'href="/conversations/r-1/"' in replay
     assert "1,234 in · 5 out tokens · cost 0.5000" in replay
 
 
@@ -120,7 +122,7 @@ def test_an_episode_that_is_played_blind_is_hidden_with_its_rollout(client: Clie
     Play.objects.create(episode=episode, user=user, is_blind=True)
     reported("hidden", episode=episode, joined_by="session", is_summarised=True, key_label="@alice")
     assert listed(client) == []
-    assert client.get("/rollouts/hidden/").status_code == 403
+    assert client.get("/conversations/hidden/").status_code == 403
     Episode.objects.filter(pk=episode.pk).update(status="ended")
     assert listed(client) == ["hidden"]
 
@@ -128,13 +130,13 @@ def test_an_episode_that_is_played_blind_is_hidden_with_its_rollout(client: Clie
 async def test_conversations_are_exported(async_client: AsyncClient) -> None:
     await sync_to_async(reported)("alone", environment_name="chess")
     await sync_to_async(reported)("empty", messages=[])
-    answer = await async_client.get("/rollouts/export")
+    answer = await async_client.get("/conversations/export")
     content = b"".join([piece async for piece in answer.streaming_content])  # type: ignore[attr-defined]
     rows = [json.loads(line) for line in content.splitlines()]
     assert [row["rollout"] for row in rows] == ["alone"]
     assert rows[0]["messages"][2]["reasoning_content"] == "It must be four."
-    assert (await async_client.get("/rollouts/export?rollout=empty")).status_code == 404
-    assert (await async_client.get("/rollouts/export?joined=maybe")).status_code == 400
+    assert (await async_client.get("/conversations/export?rollout=empty")).status_code == 404
+    assert (await async_client.get("/conversations/export?joined=maybe")).status_code == 400
 
 
 def test_a_rollout_without_an_index_is_called_by_the_place_of_its_task(client: Client) -> None:
@@ -145,5 +147,5 @@ def test_a_rollout_without_an_index_is_called_by_the_place_of_its_task(client: C
     Episode.objects.update(split=None, task_index=None)
     reported("own", run=make_run(), event='{"metadata": {"session_id": "s-1"}}')
     catch_up()
-    for address in ("/rollouts/", "/rollouts/own/"):
+    for address in ("/conversations/", "/conversations/own/"):
         assert "grpo-3 · echo · train #1" in client.get(address).content.decode(), address

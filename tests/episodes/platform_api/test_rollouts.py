@@ -103,7 +103,7 @@ async def test_characters_that_no_database_stores_are_replaced_in_objects(
     assert all(
         "\ufffd" in str(value) for value in (row.event_object, row.info_object, text.extra_object)
     )
-    page = await in_database(lambda: Client().get(f"/rollouts/{one}/"))
+    page = await in_database(lambda: Client().get(f"/conversations/{one}/"))
     assert page.status_code == 200
 
 

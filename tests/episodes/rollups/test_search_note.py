@@ -120,7 +120,7 @@ def test_it_says_that_phrases_are_near_their_words(client: Client) -> None:
 
 def test_the_list_of_rollouts_says_it_too(client: Client) -> None:
     reported("r-1")
-    for words in (note(client, "/rollouts/?text=fox"), get("rollouts?text=fox")["note"]):
-        assert words == "1 rollout is not in the search index yet."
-    assert note(client, "/rollouts/") == get("rollouts")["note"] == ""
-    assert "1 rollout is not" in client.get("/rollouts/?text=fox").content.decode()
+    for words in (note(client, "/conversations/?text=fox"), get("rollouts?text=fox")["note"]):
+        assert words == "1 conversation is not in the search index yet."
+    assert note(client, "/conversations/") == get("rollouts")["note"] == ""
+    assert "1 conversation is not" in client.get("/conversations/?text=fox").content.decode()

@@ -150,7 +150,7 @@ def test_messages_are_found_and_shown_whatever_their_case_and_accents(
 ) -> None:
     reported(messages=[("user_message", "Wo \ufb01nden wir Gro\u00dfe \u00c4PFEL?", {})])
     catch_up()
-    page = client.get("/rollouts/", {"text": text}).content.decode()
+    page = client.get("/conversations/", {"text": text}).content.decode()
     assert "<mark>" in page
 
 
@@ -159,8 +159,8 @@ def test_a_rollout_without_an_episode_has_a_snippet(client: Client) -> None:
     rollout = reported()
     catch_up()
     message = rollout.messages.get(kind="assistant_message")
-    page = client.get("/rollouts/?text=check").content.decode()
+    page = client.get("/conversations/?text=check").content.decode()
     assert (
-        f'href="/rollouts/r-1/?from=3#message-{message.pk}">message 3</a>' in page
+        f'href="/conversations/r-1/?from=3#message-{message.pk}">message 3</a>' in page
         and "<mark>check</mark>" in page
     )

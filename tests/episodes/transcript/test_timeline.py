@@ -216,12 +216,12 @@ def test_a_long_gap_is_shown_in_part() -> None:
 
 def test_five_thousand_messages_are_read_in_parts(client: Client) -> None:
     episode, rollout = talked(5_000)
-    client.get("/rollouts/")  # creates the operator
+    client.get("/conversations/")  # creates the operator
     for path, most in [
         (f"/episodes/{episode.pk}/", 400_000),
         (f"/episodes/{episode.pk}/messages/?step=-1&skip=15", 400_000),
-        (f"/rollouts/{rollout.event_id}/", 400_000),
-        (f"/rollouts/{rollout.event_id}/?from=4900", 400_000),
+        (f"/conversations/{rollout.event_id}/", 400_000),
+        (f"/conversations/{rollout.event_id}/?from=4900", 400_000),
     ]:
         start = time.process_time()
         answer = client.get(path)

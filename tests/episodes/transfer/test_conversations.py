@@ -235,8 +235,8 @@ def test_the_command_exports_rollouts(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "chess.jsonl"
     call_command("export_rollouts", "-o", str(path), "--joined", "no")
     assert [json.loads(line)["rollout"] for line in path.read_text().splitlines()] == ["alone"]
-    assert "Rollouts that are left out: 1." in capsys.readouterr().err
-    with pytest.raises(CommandError, match="No rollouts match"):
+    assert "Conversations that are left out: 1." in capsys.readouterr().err
+    with pytest.raises(CommandError, match="No conversations match"):
         call_command("export_rollouts", "--run", "nope")
     with pytest.raises(CommandError, match="allowed are yes, guess, no"):
         call_command("export_rollouts", "--joined", "maybe")

@@ -115,7 +115,7 @@ def test_no_statement_of_a_file_of_what_a_filter_finds_does(
         for format in EXPORT_FORMATS:
             visit(client, f"/episodes/export?format={format}&environment=canaryenv")
         for query in OF_ROLLOUTS:
-            visit(client, f"/rollouts/export?{query}")
+            visit(client, f"/conversations/export?{query}")
         for path in FIGURES:
             visit(client, f"/{path}")
         for format in TASK_FORMATS:
@@ -135,7 +135,7 @@ def test_no_statement_of_a_file_of_everything_does(monkeypatch: pytest.MonkeyPat
         for format in EXPORT_FORMATS:
             visit(client, f"/episodes/export?format={format}")
             visit(client, f"/api/episodes/export?format={format}")
-        visit(client, "/rollouts/export")
+        visit(client, "/conversations/export")
         visit(client, "/admin/environments/task/export/?format=jsonl")
         visit(client, "/runs/curves/?format=csv")
     judge(statements, EXCEPTIONS, least=50)

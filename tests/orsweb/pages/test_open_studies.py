@@ -29,7 +29,7 @@ SECRET = ("canarystudy", "canaryguest", "canaryoutput", "canarynote")
 ELSEWHERE = (
     "events/",
     "accounts/",
-    "rollouts/",
+    "conversations/",
     "runs/",
     "admin/environments/",
     "admin/auth/",

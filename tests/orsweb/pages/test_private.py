@@ -77,8 +77,8 @@ ASKED = [
     f"compare/?episodes={NUMBER},{NUMBER - 1}",
     f"compare/?runs={NUMBER},1",
     "compare/?runs=canaryrun,1",
-    "rollouts/?environment=canaryenv",
-    "rollouts/export?rollout=canaryrollout",
+    "conversations/?environment=canaryenv",
+    "conversations/export?rollout=canaryrollout",
     "runs/?tag=canaryruntag",
     "runs/?text=canary&sort=-return",
     "runs/?group=canary",
@@ -172,7 +172,7 @@ SHOWING = (
     f"episodes/{NUMBER}/",
     f"tasks/{NUMBER}/",
     f"runs/{NUMBER}/",
-    "rollouts/export",
+    "conversations/export",
     "suites/",
     "play/invites/",
 )
@@ -261,7 +261,7 @@ def figures_of(client: Client) -> list[str]:
         "runs/",
         "runs/?sort=-attempts",
         "play/people/",
-        "rollouts/",
+        "conversations/",
         "admin/",
         "admin/environments/task/",
     )

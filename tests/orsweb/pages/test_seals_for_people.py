@@ -109,7 +109,7 @@ PATHS = [path for path in (*ADDRESSES, *OF_API, *MORE) if not path.startswith("e
 SHOWING = (
     f"tasks/{NUMBER}/",
     f"episodes/export?format=jsonl&ids={NUMBER}",
-    "rollouts/export",
+    "conversations/export",
     "admin/environments/curationaction/",
 )
 """Addresses at which people with the permission find all of it."""

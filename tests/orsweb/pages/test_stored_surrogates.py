@@ -60,7 +60,13 @@ ADDRESSES = (
     *("/episodes/", "/episodes/{episode}/", "/episodes/export?format=jsonl"),
     *("/episodes/export?format=csv", "/episodes/export?format=atif", "/tasks/{task}/"),
     *("/environments/", "/environments/{environment}/", "/environments/{environment}/leaderboard/"),
-    *("/rollouts/", "/rollouts/r-1/", "/api/runs", "/api/runs/{run}", "/api/tasks/{task}"),
+    *(
+        "/conversations/",
+        "/conversations/r-1/",
+        "/api/runs",
+        "/api/runs/{run}",
+        "/api/tasks/{task}",
+    ),
     *("/api/episodes", "/api/episodes/{episode}", "/api/episodes/{episode}/steps", "/api/rollouts"),
     *(
         "/admin/episodes/episode/",

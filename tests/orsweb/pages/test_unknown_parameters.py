@@ -24,9 +24,12 @@ LENIENT = {
     "play/invite/<str:token>/": 404,
     "play/invite/back/<str:token>/": 404,
     "admin/login/": 302,
+    "rollouts/": 301,
+    "rollouts/<path:event_id>/": 301,
+    "rollouts/export": 301,
 }
-"""Those that people open from mails and recruiting sites, which add parameters, and one that leads
-to the login."""
+"""Those that people open from mails and recruiting sites, which add parameters, one that leads to
+the login, and former addresses, which redirect with their query."""
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_output(parser, "messages")
-        add_filter(parser, RolloutFilter.parameters().values(), "run=grpo-3&joined=no", "a rollout")
+        add_filter(
+            parser, RolloutFilter.parameters().values(), "run=grpo-3&joined=no", "a conversation"
+        )
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
@@ -38,8 +40,10 @@ class Command(TerminalCommand):
             file = ExportFile(Episode.objects.none(), TrainingOptions.parse(options))
             rollouts = RolloutFilter.parse(query, UNRESTRICTED).rollouts()
             if not rollouts.exists():
-                raise CommandError("No rollouts match the filter, so there is nothing to export.")
-            security_log.note("exported", f"rollouts as messages: {urlencode(query) or 'all'}")
+                raise CommandError(
+                    "No conversations match the filter, so there is nothing to export."
+                )
+            security_log.note("exported", f"conversations as messages: {urlencode(query) or 'all'}")
             write_whole(in_large_pieces(rollout_lines(rollouts, file)), output)
         except OrsError as error:
             raise CommandError(str(error)) from error
@@ -47,7 +51,7 @@ class Command(TerminalCommand):
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
         if file.left_out:
             self.stderr.write(
-                f"Rollouts that are left out: {file.left_out:,}. They have no message of the model, "
-                "a result without its call, or a call whose arguments aren't a JSON object "
+                f"Conversations that are left out: {file.left_out:,}. They have no message of the "
+                "model, a result without its call, or a call whose arguments aren't a JSON object "
                 "(--arguments string includes those)."
             )

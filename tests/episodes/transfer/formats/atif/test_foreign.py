@@ -106,11 +106,12 @@ def test_the_conversation_is_a_rollout_of_the_episode(tmp_path: Path, client: Cl
         *("system_message", "user_message", "reasoning", "assistant_message"),
         *("tool_call", "tool_call", "tool_result", "tool_result", "assistant_message"),
     ]
-    page = client.get("/rollouts/t-1/").content.decode()
+    page = client.get("/conversations/t-1/").content.decode()
     assert "First look, then count." in page and "by its session id" in page
     episode = Episode.objects.get()
     assert (
-        client.get(f"/episodes/{episode.pk}/conversation/").headers["Location"] == "/rollouts/t-1/"
+        client.get(f"/episodes/{episode.pk}/conversation/").headers["Location"]
+        == "/conversations/t-1/"
     )
 
 
@@ -355,8 +356,8 @@ def test_embedded_subagents_are_conversations_without_an_episode(
     sub = trajectory(trajectory_id="sub-1", session_id=None)
     imported(tmp_path, trajectory(subagent_trajectories=[sub]))
     assert Episode.objects.count() == 1
-    page = client.get("/rollouts/t-1%2Fsub-1/").content.decode()
-    assert "This server has no episode of this rollout" in page
+    page = client.get("/conversations/t-1%2Fsub-1/").content.decode()
+    assert "This server has no episode of this conversation" in page
 
 
 def test_nothing_outside_of_the_directory_is_read(tmp_path: Path) -> None:
