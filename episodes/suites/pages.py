@@ -17,9 +17,10 @@ from environments.access.privacy import viewer_of
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, chosen, given
+from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
 from episodes.figures.comparison.pages import task_lines
-from episodes.models import Run, Suite, SuiteVersion
+from episodes.models import Run, Suite, SuiteTask, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import BY
@@ -90,7 +91,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     definitions = [definition_of_member(member) for member in results.members]
     failing = [task.task for task in results.failing_tasks[:MAX_FAILING]]
     quarantined = quarantined_tasks(version)
-    lines = task_lines([*failing, *quarantined[:MAX_QUARANTINED]], viewer)
+    lines = _lines_of(version, [*failing, *quarantined[:MAX_QUARANTINED]], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -129,7 +130,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     first, second = (given(request.GET, place, any_text) or "" for place in ("first", "second"))
     viewer = viewer_of(request.user)
     comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
-    lines = task_lines([pair.task for pair in comparison.tasks], viewer)
+    lines = _lines_of(version, [pair.task for pair in comparison.tasks], viewer)
     context = {
         "version": version,
         "by": by,
@@ -138,6 +139,18 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "rows": [(pair, *lines[pair.task]) for pair in comparison.tasks if pair.task in lines],
     }
     return render(request, "suites/suite_compare.html", context)
+
+
+def _lines_of(
+    version: SuiteVersion, tasks: list[int], viewer: Viewer
+) -> dict[int, tuple[str, str, Task]]:
+    """Return what `task_lines` does, with the places of the tasks in the version as their names:
+    those in the split change when a task before them is quarantined."""
+    rows = SuiteTask.objects.filter(member__version=version, task__in=tasks)
+    places = rows.order_by("-member__number").values_list("task", "member__split_name", "position")
+    names = {task: f"{split} #{position}" for task, split, position in places}
+    lines = task_lines(tasks, viewer)
+    return {pk: (names[pk], text, task) for pk, (_, text, task) in lines.items()}
 
 
 def version_or_404(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:

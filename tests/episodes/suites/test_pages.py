@@ -113,6 +113,19 @@ def test_tasks_that_are_quarantined_are_named_first(client: Client) -> None:
     assert "1 quarantined" in text_of(client, "/suites/")
 
 
+def test_tasks_keep_the_numbers_that_the_version_was_published_with(client: Client) -> None:
+    [first, *_] = SuiteTask.objects.filter(member__version=core()).order_by("pk")
+
+    def names() -> list[str]:
+        page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
+        return re.findall(r'class="task-place" href="([^<]+)</a>', page)
+
+    published = names()
+    assert f'/tasks/{first.task_id}/">math test #0' in published
+    Task.objects.filter(pk=first.task_id).update(state="quarantined", reason="It fails.")
+    assert names() == published
+
+
 def test_two_models_are_compared(client: Client) -> None:
     core()
     page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
