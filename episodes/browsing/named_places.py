@@ -1,5 +1,5 @@
-"""Places whose names contain a text: environments, runs, models, tasks, an episode by its number, and
-those of features. For the palette (Ctrl K) and the search field."""
+"""Places whose names have the words of a text: environments, runs, models, tasks, an episode by its
+number, and those of features. For the palette (Ctrl K) and the search field."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 from urllib.parse import urlencode
 
-from django.db.models import Max, TextField
+from django.db.models import Max, Model, QuerySet, TextField
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.text import Truncator
@@ -31,6 +32,7 @@ MAX_READ_TASKS = 50
 """Tasks among them with the words anywhere in their content whose lines are made."""
 MIN_TITLE_CHARACTERS = 3
 MAX_TITLE_CHARACTERS = 90
+Named = TypeVar("Named", bound=Model)
 _NUMBER = re.compile(r"#?(\d{1,18})")
 _TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)\s*#\s*(?P<index>\d{1,5})")
 
@@ -102,14 +104,26 @@ def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
         yield NamedPlace("task", f"{line} ({place})", reverse("task", args=[task.pk]))
 
 
+def has_words(name: str, text: str) -> bool:
+    """Return whether the name has all words of the text, in any order and case."""
+    return all(word in name.casefold() for word in text.casefold().split())
+
+
+def with_words(rows: QuerySet[Named], text: str) -> QuerySet[Named]:
+    """Return the rows whose `name` has all words of the text, in any order and case."""
+    for word in text.split():
+        rows = rows.filter(name__icontains=word)
+    return rows
+
+
 def _environments(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    rows = Environment.objects.seen_by(viewer).filter(name__icontains=text)
+    rows = with_words(Environment.objects.seen_by(viewer), text)
     for name in rows.order_by("-is_hosted", "position").values_list("name", flat=True):
         yield NamedPlace("environment", name, reverse("environment", args=[name]))
 
 
 def _runs(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    names = [name for name in runs(viewer) if text.casefold() in name.casefold()]
+    names = [name for name in runs(viewer) if has_words(name, text)]
     ids = dict(Run.objects.filter(name__in=names[:MAX_OF_A_KIND]).values_list("name", "pk"))
     for name in names[:MAX_OF_A_KIND]:
         if name in ids:
@@ -118,5 +132,5 @@ def _runs(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
 
 def _models(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
     for name in models(viewer):
-        if text.casefold() in name.casefold():
+        if has_words(name, text):
             yield NamedPlace("model", name, f"{reverse('episodes')}?{urlencode({'model': name})}")

@@ -1,4 +1,4 @@
-"""The suites whose names contain a text, for the palette."""
+"""The suites whose names have the words of a text, for the palette."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from django.urls import reverse
 
 from environments.models import Viewer
-from episodes.browsing.named_places import NamedPlace
+from episodes.browsing.named_places import NamedPlace, with_words
 from episodes.models import Suite
 
 
 def _suites(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    rows = Suite.objects.seen_by(viewer).filter(name__icontains=text).order_by("name")
-    for name in rows.values_list("name", flat=True):
+    rows = with_words(Suite.objects.seen_by(viewer), text)
+    for name in rows.order_by("name").values_list("name", flat=True):
         yield NamedPlace("suite", name, reverse("suite", args=[name]))
 
 

@@ -17,7 +17,8 @@ function pages(text) {
   const all = links.map((link) => ({ kind: "page", name: link.textContent.trim(), url: link.href }));
   const actions = [...dialog.querySelectorAll("[data-actions] > *")];
   all.push(...actions.map((action) => ({ kind: "action", name: action.textContent, url: action.href, presses: action.dataset.presses })));
-  return all.filter((page) => page.name.toLowerCase().includes(text.toLowerCase()));
+  const words = text.toLowerCase().split(/\s+/u);
+  return all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
 }
 
 function lineOf(place, number) {

@@ -31,6 +31,10 @@ def found(client: Client, text: str) -> list[tuple[str, str]]:
         ("chess test #1", []),
         ("test #2", []),
         ("core", [("suite", "core-bench")]),
+        ("3 grpo", [("run", "grpo-3")]),
+        ("tuned GR", [("model", "grpo-tuned")]),
+        ("bench core", [("suite", "core-bench")]),
+        ("grpo 4", []),
         ("  ", []),
     ],
 )
