@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -69,8 +68,8 @@ from episodes.figures.runs.run_list import (
 from episodes.figures.runs.run_order import (
     MAX_SORTED,
     RunOrder,
-    is_silent,
     last_activity_of,
+    silence_of,
     stored_totals,
 )
 from episodes.figures.runs.training_steps import steps_of
@@ -234,10 +233,7 @@ def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
             for name in query.columns
         ]
         last = last_activity_of(line.run, totals.get(line.run.pk, ()))
-        hours = (timezone.now() - last) // timedelta(hours=1)
-        silence = f"{hours} h" if hours < 48 else f"{hours // 24} d"
-        is_quiet = is_silent(line.run.state, last.timestamp())
-        rows.append(RunRow(line, cells, last, silence if is_quiet else ""))
+        rows.append(RunRow(line, cells, last, silence_of(line.run.state, last)))
     return rows
 
 
@@ -409,8 +405,12 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         switches[name] = text
     steps = steps_of(run, line.definition, MAX_STEPS, line.split, before)
     visible = Run.objects.seen_by(viewer)
+    totals = stored_totals([run.pk], Definition(), needs_content=False)
+    last = last_activity_of(run, totals.get(run.pk, ()))
     context = chart | {
         "run": run,
+        "last": last,
+        "silence": silence_of(run.state, last),
         "namesakes": visible.namesakes(run.name) if part != "tables" else [],
         "config": parts.fields(run.config) if run.config else [],
         "settings": [(name, _cell(value)) for name, value in config_values(run.config).items()][

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -280,3 +280,12 @@ def is_silent(state: str, last: float) -> bool:
     `last`: its last activity.
     """
     return state == "running" and timezone.now().timestamp() - last > SILENT_SECONDS
+
+
+def silence_of(state: str, last: datetime) -> str:
+    """Return how long ago the last activity of a run was, such as "5 h", if it is silent, otherwise
+    an empty text."""
+    if not is_silent(state, last.timestamp()):
+        return ""
+    hours = (timezone.now() - last) // timedelta(hours=1)
+    return f"{hours} h" if hours < 48 else f"{hours // 24} d"

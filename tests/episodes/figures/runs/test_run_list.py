@@ -278,6 +278,8 @@ def test_a_running_run_without_an_update_is_marked_and_not_first(client: Client)
     assert listed(client, "sort=-name") == ["new", "over", "old"]
     page = client.get("/runs/").content.decode()
     assert page.count("no update for 5 h") == 1 and page.count('data-run-state="running"') == 1
+    silent = Run.objects.get(name="old")
+    assert "no update for 5 h" in client.get(f"/runs/{silent.pk}/").content.decode()
 
 
 def test_the_api_says_that_totals_are_being_counted(
