@@ -31,6 +31,7 @@ function watch(root) {
 
 document.addEventListener("scroll", ({ target }) => target instanceof Element && target.matches(TABLES) && showMore(target), { capture: true, passive: true });
 addEventListener("DOMContentLoaded", () => {
-  watch(document.body);
-  additions.observe(document.body, { childList: true, subtree: true });
+  // a page that is left while it loads may have no body
+  watch(document.documentElement);
+  additions.observe(document.documentElement, { childList: true, subtree: true });
 });
