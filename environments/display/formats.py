@@ -31,7 +31,7 @@ BUCKETS = {"failing": "✕", "unseen": "○", "hopeless": "▽", "learnable": "�
 """Mark of each bucket. Its shape differs, not only its colour."""
 
 _BUCKET_WORDS = {
-    "failing": "the environment failed in all rollouts, or in at least as many as count",
+    "failing": "the environment failed in all episodes, or in at least as many as count",
     "unseen": "no attempt that counts yet",
     "hopeless": "enough attempts, almost no success: no signal to learn from",
     "learnable": "neither hopeless nor saturated, or too few attempts to say so",

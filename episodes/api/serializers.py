@@ -118,18 +118,18 @@ class AttributesSerializer(s.Serializer[Any]):
 
 
 class CoverageSerializer(AttributesSerializer):
-    """How many rollouts the figures next to it count."""
+    """How many episodes the figures next to it count."""
 
     rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")
-    own = s.IntegerField(help_text="Number of rollouts that count with their own return")
+    own = s.IntegerField(help_text="Number of these that count with their own return")
     zero = s.DictField(
-        child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending"
+        child=s.IntegerField(), help_text="Those that count as a return of 0, by kind of ending"
     )
     out = s.DictField(
-        child=s.IntegerField(), help_text="Rollouts that are excluded, by kind of ending"
+        child=s.IntegerField(), help_text="Those that are excluded, by kind of ending"
     )
     numberless = s.IntegerField(
-        help_text="Number of rollouts that count with their own return, which lacks a reward that "
+        help_text="Number of these that count with their own return, which lacks a reward that "
         "was not a number"
     )
     text = s.CharField(

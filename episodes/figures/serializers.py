@@ -38,10 +38,10 @@ class DefinitionSerializer(s.Serializer[Any]):
 
 
 _PARTS = {
-    "no_call": "How agents' rollouts without a tool call count: as a return of 0, or not at all",
-    "expired": "How expired rollouts count: with their return, as 0, or not at all",
-    "interrupted": "How rollouts count that a stop of the server interrupted",
-    "env_error": "How rollouts count in which the environment failed, its setup included",
+    "no_call": "How agents' episodes without a tool call count: as a return of 0, or not at all",
+    "expired": "How expired episodes count: with their return, as 0, or not at all",
+    "interrupted": "How episodes count that a stop of the server interrupted",
+    "env_error": "How episodes count in which the environment failed, its setup included",
 }
 
 
@@ -78,7 +78,7 @@ def definitions_content(definitions: Definitions) -> dict[str, Any]:
 class FiguresSerializer(AttributesSerializer):
     episodes = s.IntegerField(help_text="Number of ended episodes, of every kind")
     n = s.IntegerField(
-        help_text="Number of attempts: rollouts that count, those that count as 0 included"
+        help_text="Number of attempts: ended episodes that count, those that count as 0 included"
     )
     rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Number of attempts that have a return")

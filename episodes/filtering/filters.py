@@ -75,13 +75,13 @@ PLAYER_CHOICES = {**PLAYERS, "others": "agents and scripted players"}
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 
 
-def _treatment(part: str, rollouts: str, usual: str) -> Any:
+def _treatment(part: str, episodes: str, usual: str) -> Any:
     """Return the field of a part of the convention that decides which episodes are attempts; None
     leaves it to the environment."""
     labels = {"keep": "with its return", "zero": "as 0", "out": "not"}
     return choice(
         {treatment: labels[treatment] for treatment in CONVENTION_PARTS[part]},
-        f"How {rollouts} count; default: as the environment declares, else `{usual}`",
+        f"How {episodes} count; default: as the environment declares, else `{usual}`",
         label=f"{_CAUSES[part]} counts",
         is_condition=False,
     )
@@ -237,12 +237,12 @@ class EpisodeFilter(Filters):
         is_condition=False,
     )
     no_call: Treatment | None = _treatment(
-        "no_call", "agents' rollouts without a tool call", "zero"
+        "no_call", "agents' episodes without a tool call", "zero"
     )
-    expired: Treatment | None = _treatment("expired", "expired rollouts", "keep")
-    interrupted: Treatment | None = _treatment("interrupted", "interrupted rollouts", "out")
+    expired: Treatment | None = _treatment("expired", "expired episodes", "keep")
+    interrupted: Treatment | None = _treatment("interrupted", "interrupted episodes", "out")
     env_error: Treatment | None = _treatment(
-        "env_error", "rollouts with a failed environment", "out"
+        "env_error", "episodes with a failed environment", "out"
     )
     success: bool | None = parameter(
         flag,

@@ -84,7 +84,7 @@ class FailingTaskSerializer(s.Serializer[Any]):
     id = s.IntegerField(source="task")
     url = LinkField("/api/tasks/{}", "task")
     html_url = LinkField("/tasks/{}/", "task")
-    failures = s.IntegerField(help_text="Rollouts that ended by a failure of the environment")
+    failures = s.IntegerField(help_text="Episodes that ended by a failure of the environment")
 
 
 class SaltField(s.CharField):

@@ -62,6 +62,7 @@ RAIL = (
 
 ACTIONS = (
     PaletteAction("Connect an agent", "overview", rest="#connect"),
+    PaletteAction("Conversations", "rollouts"),
     PaletteAction(
         "Quarantine failing tasks",
         "admin:environments_task_bulk",

@@ -18,7 +18,7 @@ from tests.server import LiveServer, free_port
 KEY = "correct-horse"
 PAGES = [
     "", "episodes/", "episodes/1/", "episodes/1/steps/0/", "environments/", "environments/quiz/", "tasks/1/", "runs/",
-    "runs/1/", "runs/curves/", "runs/groups/", "compare/", "suites/", "rollouts/", "play/invites/", "api/",
+    "runs/1/", "runs/curves/", "runs/groups/", "compare/", "suites/", "conversations/", "play/invites/", "api/",
     "operations/", "admin/", "admin/environments/task/", "admin/environments/task/1/change/",
     "admin/environments/task/import/", "admin/episodes/episode/",
 ]  # fmt: skip

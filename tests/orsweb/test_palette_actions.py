@@ -10,7 +10,7 @@ import pytest
 from tests.people import client_of
 
 pytestmark = pytest.mark.django_db
-VIEWERS = {"Connect an agent": "/#connect"}
+VIEWERS = {"Connect an agent": "/#connect", "Conversations": "/conversations/"}
 CURATORS = {
     **VIEWERS,
     "Quarantine failing tasks": "/admin/environments/task/act/quarantine/"

@@ -51,7 +51,7 @@ async def check_rewards(state: CheckState) -> None:
         state.report.fail("convention", str(error))
     else:
         how = f" except {differences}" if differences else ""
-        state.report.ok("convention", f"Rollouts count by the default convention{how}.")
+        state.report.ok("convention", f"Endings count by the default convention{how}.")
     if bounds is not None and definition in RETURNS:
         _check_threshold(state, getattr(cls, "success_threshold", 0.9), bounds)
         _check_range(state, definition, bounds)

@@ -31,7 +31,7 @@ def failing_tasks(scope: DoctorScope) -> DoctorFinding:
     attempts = Counter(attempt.task for attempt in scope.attempts)
     failures = scope.failures
     if not attempts and not failures:
-        return too_little("Needs a rollout; there is none.")
+        return too_little("Needs an ended episode; there is none.")
     limits = conf.thresholds()
     failing = (
         failing_in(scope.filter.viewer, scope.environment).ids
@@ -45,7 +45,7 @@ def failing_tasks(scope: DoctorScope) -> DoctorFinding:
     if not failing:
         count = sum(map(len, failures.values()))
         return no_problem(
-            f"No task fails; {count:,} rollout{'' if count == 1 else 's'} ended by a failure of "
+            f"No task fails; {count:,} episode{'' if count == 1 else 's'} ended by a failure of "
             "the environment."
         )
     causes = {pk: cause for task in failing for pk, cause in failures.get(task, {}).items()}

@@ -30,7 +30,7 @@ more."""
 def flat_groups(scope: DoctorScope) -> DoctorFinding:
     if scope.run is None:
         return too_little(
-            "Groups are the rollouts of a run at one task in one training step; choose a run.",
+            "Groups are the episodes of a run at one task in one training step; choose a run.",
             *(
                 Evidence(run.name, scope.address(run=run.name))
                 for run in scope.attempts_by_run

@@ -70,14 +70,14 @@ NO_COMPONENTS = (
 )
 NO_SCALARS = "Scalars are drawn of runs over training steps: choose a run and this axis."
 NO_TOKENS = (
-    "No client has reported tokens of these episodes. Clients upload them with their rollouts, "
+    "No client has reported tokens of these episodes. Clients upload them with conversations, "
     "usually as the usage "
     "that the model's API returns."
 )
 NO_GROUPS = (
     "Groups are counted along the training steps of a run: choose a run and the axis Training "
     "step. A group is "
-    "all rollouts at one task in one step, and flat if their returns are equal. Filters that can "
+    "all episodes at one task in one step, and flat if their returns are equal. Filters that can "
     "leave out some of "
-    "these rollouts, such as a model, have no groups."
+    "these episodes, such as a model, have no groups."
 )

@@ -41,7 +41,7 @@ class PointSerializer(FiguresSerializer):
     )
     groups = s.IntegerField(
         allow_null=True,
-        help_text="Groups (rollouts at one task in one training step) with two returns or more; "
+        help_text="Groups (episodes at one task in one training step) with two returns or more; "
         "null unless the curve"
         " is that of a run over training steps",
     )

@@ -42,7 +42,7 @@ class TokenPoint(NamedTuple):
     def text(self) -> str:
         return (
             f"tokens known for {self.known:,} of {self.attempts:,} "
-            f"rollout{'' if self.attempts == 1 else 's'}"
+            f"attempt{'' if self.attempts == 1 else 's'}"
         )
 
 

@@ -53,9 +53,9 @@ ALL_SPLITS = parameter(
 
 
 class RunsView(ApiView):
-    """All runs; for a key, those that it created or recorded an episode or rollout of.
+    """All runs; for a key, those that it created or recorded an episode or conversation of.
 
-    Each rollout counts by the definition of its own environment.
+    Each episode counts by the definition of its own environment.
     """
 
     parameters = (
@@ -111,7 +111,7 @@ class RunsView(ApiView):
 
 
 class RunView(ApiView):
-    """One run. Each rollout counts by the definition of its own environment."""
+    """One run. Each episode counts by the definition of its own environment."""
 
     parameters = RunQuery.PARAMETERS
 
@@ -159,7 +159,7 @@ class SteeredRunView(ApiView):
         "`running` and the newest "
         "one has ended or is at a later step, or if it has another model or configuration, unless "
         "`resume` is true. "
-        "A key can change the runs that it created or recorded an episode or rollout of; a person "
+        "A key can change the runs that it created or recorded an episode or conversation of; a person "
         "needs the permission *Can change run*, and in a browser the CSRF token.",
         request={"application/json": RunDescriptionSerializer},
         parameters=[

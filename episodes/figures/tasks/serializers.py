@@ -19,7 +19,7 @@ from episodes.visibility import TaskGuard
 
 
 class TaskFigures(s.Serializer[Any]):
-    """Figures of all attempts at a task, which are the rollouts that count by the environment's convention."""
+    """Figures of all attempts at a task, which are the episodes that count by the environment's convention."""
 
     attempts = s.IntegerField()
     rollouts = CoverageSerializer(source="coverage")

@@ -230,7 +230,7 @@ def test_a_failure_among_attempts_is_no_failing_task() -> None:
     play(None, task=task, cause="env_error")
     count_statistics()
     report = finding("failing_tasks")
-    assert report["result"] == "fine" and "1 rollout ended by a failure" in report["sentence"]
+    assert report["result"] == "fine" and "1 episode ended by a failure" in report["sentence"]
 
 
 def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:

@@ -222,7 +222,7 @@ def test_tokens_are_those_that_clients_reported_for_certain(client: Client) -> N
     found = client.get(f"{query}&format=json").json()["charts"][1]
     assert found["unit"] == "output tokens of an episode"
     assert [point["y"] for point in found["series"][0]["points"]] == [10, 31, None, None]
-    assert found["caption"][-1] == "tokens known for 2 of 4 rollouts"
+    assert found["caption"][-1] == "tokens known for 2 of 4 attempts"
     assert "known for 2 of 4" in client.get(query).content.decode()
     rows = list(csv.DictReader(io.StringIO(client.get(f"{query}&format=csv").content.decode())))
     assert [(row["tokens_known"], row["input_tokens"]) for row in rows] == [

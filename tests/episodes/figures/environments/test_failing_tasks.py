@@ -35,7 +35,7 @@ def test_the_overview_and_the_page_of_the_environment_name_them(client: Client) 
     page = text(client, "/")
     assert "2 tasks fail in their environment." in page
     assert f'<a href="/tasks/{task.pk}/">math train #0</a> math 0?' in page
-    assert "3 of 3 rollouts failed" in page
+    assert "3 of 3 episodes failed" in page
     own = text(client, "/environments/maze/")
     assert "1 task fails in its environment." in own and f"/tasks/{other.pk}/" in own
     assert f'<a href="/tasks/{task.pk}/"' not in own

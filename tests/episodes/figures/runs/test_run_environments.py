@@ -260,7 +260,7 @@ def test_its_page_names_the_environments_and_leads_to_their_curves(
     client: Client, run: Run
 ) -> None:
     page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "each rollout by the definition of its environment" in page
+    assert "each episode by the definition of its environment" in page
     [query] = re.findall(r'href="/runs/curves/\?([^"]*)">Curves by environment', page)
     assert [
         one.label for one in client.get(f"/runs/curves/?{unescape(query)}").context["drawn"].series

@@ -56,16 +56,16 @@ def test_a_task_that_always_failed_is_failing_and_nobody_is_said_not_to_have_pla
     task, ids = broken_task()
     page = client.get(f"/tasks/{task.pk}/").content.decode()
     assert 'data-bucket="failing"' in page and "unseen" not in page
-    assert "5 of 5 rollouts ended by a failure of the environment" in page
+    assert "5 of 5 episodes ended by a failure of the environment" in page
     assert "Nobody" not in page and "No attempts" not in page
     peers = client.get(f"/episodes/{ids[0]}/").content.decode().partition('id="peers"')[2]
-    assert "All 5 rollouts failed in the environment." in peers
+    assert "All 5 episodes failed in the environment." in peers
 
 
 def test_a_definition_of_the_address_finds_the_same_failures(client: Client) -> None:
     task, _ = broken_task()
     page = client.get(f"/tasks/{task.pk}/?return=max").content.decode()
-    assert 'data-bucket="failing"' in page and "5 of 5 rollouts" in page
+    assert 'data-bucket="failing"' in page and "5 of 5 episodes" in page
 
 
 def test_a_failure_among_attempts_is_shown_below_them(client: Client) -> None:
