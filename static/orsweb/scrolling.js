@@ -1,4 +1,4 @@
-// Elements with more content than room scroll, and get focus so that the arrow keys can scroll them. Those of tables get data-more, which says on
+// Elements with more content than room scroll, and get focus so that the arrow keys can scroll them. Those of tables get data-beyond, which says on
 // which sides there is more, for a shadow there.
 // The last three are in the admin.
 const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .menu > ul";
@@ -21,7 +21,7 @@ function updateTabStop(element) {
 function showMore(element) {
   const { scrollLeft, scrollWidth, clientWidth } = element;
   const sides = { left: scrollLeft > 1, right: scrollLeft + clientWidth < scrollWidth - 1 };
-  element.dataset.more = Object.keys(sides).filter((side) => sides[side]).join(" ");
+  element.dataset.beyond = Object.keys(sides).filter((side) => sides[side]).join(" ");
 }
 
 function watch(root) {

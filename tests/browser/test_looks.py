@@ -391,7 +391,7 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(
     page.set_viewport_size({"width": 400, "height": 860})
     card = use_of_tools(page)
     expect(card).to_have_attribute("tabindex", "0")
-    expect(card).to_have_attribute("data-more", "right")
+    expect(card).to_have_attribute("data-beyond", "right")
     load_axe(page)
     assert serious(page) == []
     for _ in range(100):
@@ -399,10 +399,10 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(
         if card.evaluate("it => it.scrollLeft"):
             break
     expect(card).not_to_have_js_property("scrollLeft", 0)
-    expect(card).to_have_attribute("data-more", re.compile("^left"))
+    expect(card).to_have_attribute("data-beyond", re.compile("^left"))
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(card).not_to_have_attribute("tabindex", "0")
-    expect(card).to_have_attribute("data-more", "")
+    expect(card).to_have_attribute("data-beyond", "")
     page.locator(".prose").first.evaluate("it => { it.append(document.createElement('pre')); }")
     code = page.locator(".prose pre").last
     code.evaluate("it => { it.textContent = 'a long line of a description '.repeat(99); }")
