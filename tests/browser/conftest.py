@@ -159,7 +159,7 @@ class Tab:
             page.evaluate(FORGET)
         page.context.clear_cookies()
         page.context.clear_permissions()
-        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        page.emulate_media(media="screen", color_scheme="light", reduced_motion="reduce")
         if page.viewport_size != SIZE:
             page.set_viewport_size(SIZE)
         page.mouse.move(0, 0)
