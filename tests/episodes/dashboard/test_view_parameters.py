@@ -38,7 +38,10 @@ def address(path: str) -> str:
         ("/episodes/?page=2", "no filter has that name"),
         ("/episodes/export?format=csv&formt=csv", "Did you mean &#x27;format&#x27;?"),
         ("/episodes/{episode}/?stp=3", "Did you mean &#x27;step&#x27;?"),
-        ("/runs/?page=2", "state, tag, config, columns, text, group, sort, after, split"),
+        (
+            "/runs/?page=2",
+            "state, tag, config, columns, pin, hide, group, text, sort, after, format",
+        ),
         ("/runs/{run}/?model=m", "no parameter has that name"),
         ("/runs/curves/?sort=time", "no filter has that name"),
         ("/compare/?episode={episode},{other}", "Did you mean &#x27;episodes&#x27;?"),
