@@ -76,7 +76,7 @@ THRESHOLDS = {
         share("solved", 0.8, "share of tasks that everybody solves"),
         share("refused", 0.5, "share of the calls of a tool that are refused"),
         share("flat", 0.5, "share of groups in which all returns are equal"),
-        share("flat_rise", 0.2, "rise of that share from the first to the last third of training"),
+        share("flat_rise", 0.2, "rise of that share from one phase to a later one"),
         count(
             "repeats",
             3,

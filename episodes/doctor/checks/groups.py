@@ -4,6 +4,8 @@ they get more."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from django.urls import reverse
 
@@ -19,6 +21,7 @@ from episodes.doctor.findings import (
     too_little,
 )
 from episodes.doctor.scope import DoctorScope
+from episodes.figures.curves.change_points import change_points
 from episodes.figures.curves.curve import CurvePoint, curve
 
 MAX_POINTS = 120
@@ -45,20 +48,23 @@ def flat_groups(scope: DoctorScope) -> DoctorFinding:
         return finding
     share = flat / groups
     sentence = f"In {flat:,} of {groups:,} groups ({share:.0%}) all returns are equal"
-    third, rise = len(points) // 3, 0.0
-    if third:
-        early, late = _share(points[:third]), _share(points[-third:])
-        rise = late - early
-        sentence += (
-            f"; the share goes from {early:.0%} in the first third of training to {late:.0%} in "
-            "the last"
-        )
-    is_rising = 0 < rise >= scope.thresholds["flat_rise"]
-    if share < scope.thresholds["flat"] and not is_rising:
+    step: int | None = None
+    least = scope.thresholds["flat_rise"]
+    shares = [_share([point]) for point in points]
+    places = change_points([shares], [point.groups or 0 for point in points])
+    phases = [points[start:beyond] for start, beyond in pairwise([0, *places, len(points)])]
+    flattest = max(range(len(phases)), key=lambda place: _share(phases[place]))
+    late = _share(phases[flattest])
+    before = [place for place in range(flattest) if 0 < late - _share(phases[place]) >= least]
+    if before:
+        step = int(phases[before[-1] + 1][0].x)
+        early = min(_share(phases[place]) for place in before)
+        sentence += f"; from training step {step:,} on {late:.0%} instead of {early:.0%}"
+    if share < scope.thresholds["flat"] and step is None:
         return no_problem(f"{sentence}.")
     evidence = []
-    flattest = sorted(points, key=lambda point: (-(point.flat_groups or 0), -point.x))
-    for point in flattest[:MAX_EVIDENCE]:
+    points.sort(key=lambda point: (-(point.flat_groups or 0), -point.x))
+    for point in points[:MAX_EVIDENCE]:
         low, high = int(point.x), int(point.x_to)
         if low == high:
             page = reverse("run_groups", args=[scope.run.pk])
@@ -66,7 +72,8 @@ def flat_groups(scope: DoctorScope) -> DoctorFinding:
         else:
             label = f"Attempts of steps {low} to {high}"
             evidence.append(scope.link_to(label, step=WholeRange(low, high)))
-    return problem(f"{sentence}. An update that compares them learns nothing.", *evidence)
+    finding = problem(f"{sentence}. An update that compares them learns nothing.", *evidence)
+    return replace(finding, run=scope.run.name, step=step)
 
 
 def _flat(points: Sequence[CurvePoint]) -> int:

@@ -66,7 +66,8 @@ def train_test_gap(scope: DoctorScope) -> DoctorFinding:
         by_whom = "" if scope.run else " by the same run or model"
         return too_little(
             f"Needs {minimum:,} attempts on each side{by_whom}: train "
-            f"{largest.train[1]:,}, test {largest.test[1]:,}."
+            f"{largest.train[1]:,}, test {largest.test[1]:,}. Runs are not joined, such as a "
+            "training and its evaluation: the name of a model does not say which checkpoint played."
         )
     gap = max((gap for gap in gaps if gap.attempts >= minimum), key=lambda gap: gap.size)
     name = gap.run.name if gap.run else gap.model

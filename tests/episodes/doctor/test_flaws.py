@@ -313,6 +313,7 @@ def test_a_gap_between_different_models_is_no_gap() -> None:
     result = finding("train_test_gap")
     assert result["result"] == "too_little_data"
     assert "by the same run or model: train 0, test 40." in result["sentence"]
+    assert "Runs are not joined, such as a training and its evaluation" in result["sentence"]
 
 
 def test_payments_that_are_taken_back_are_not_repeated_ones() -> None:
@@ -330,7 +331,16 @@ def test_groups_that_get_flat_are_found_before_most_are() -> None:
     found = finding("flat_groups", "?run=grpo-3")
     assert found["result"] == "problem"
     assert "In 4 of 12 groups (33%)" in found["sentence"]
-    assert "from 0% in the first third of training to 100% in the last" in found["sentence"]
+    assert "; from training step 8 on 100% instead of 0%." in found["sentence"]
+    assert (found["run"], found["step"]) == ("grpo-3", 8)
+
+
+def test_groups_that_are_flat_in_the_middle_are_found_where_they_begin() -> None:
+    run = make_run()
+    for step in range(18):
+        play(0.0 if 6 <= step < 12 else 1.0, 0.0, run=run, run_step=step, task=make_task())
+    found = finding("flat_groups", "?run=grpo-3")
+    assert (found["result"], found["step"]) == ("problem", 6)
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
