@@ -39,7 +39,7 @@ space := $() $()
 UV := uv==0.13.9
 
 .PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-beside test-trainers cluster lint check audit hostile soak lock \
-  wheels bench bench-dashboard clean
+  wheels bench bench-dashboard screenshots clean
 
 venv: .venv/dev
 
@@ -190,6 +190,12 @@ bench: venv
 # A million episodes, made once in var/ (or in DATABASE_URL), and the server time of every page over them.
 bench-dashboard: venv
 	$(BIN)/python -m benchmarks dashboard $(OPTIONS)
+
+# The pictures of README.md and docs/, of a record that is played for them: some minutes. One: make screenshots PICTURES=run
+PICTURES ?=
+
+screenshots: venv
+	$(BIN)/python -m tests.browser.screenshots $(PICTURES)
 
 clean:
 	rm -rf .venv $(TRAINERS) $(CLUSTER) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.core.management import get_commands
 
+from tests.browser.screenshots import MAX_BYTES, SCENES
 from tests.rows import each
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,15 @@ def test_every_command_that_is_quoted_exists(document: Path) -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
+
+
+def test_documents_show_every_picture_and_none_is_large() -> None:
+    pictures = list((ROOT / "docs/images").iterdir())
+    links = [link for page in DOCUMENTS for link, _ in LINK.findall(page.read_text("utf-8"))]
+    names = {Path(link).name for link in links if "images/" in link}
+    assert names == {picture.name for picture in pictures}
+    assert names >= {f"{scene.__name__}.webp" for scene in SCENES}
+    assert not [picture.name for picture in pictures if picture.stat().st_size >= MAX_BYTES]
 
 
 def test_every_test_that_a_promise_names_exists() -> None:
