@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 
@@ -46,7 +47,11 @@ MIN_SCOPE_BLOCKS = 16
 
 MAX_UNCOUNTED = 5_000
 """Endings by which a part is behind, at most, while it keeps up with agents at full speed."""
-STILL_COUNTED = "Older episodes are still being counted, so these figures are not complete yet."
+MIN_UNCOUNTED = 20
+"""Endings that are followed within a second, so that no page mentions them."""
+UNCOUNTED_SHARE = 10
+"""Above one ending in so many, figures of a small record are too wrong to pass over it."""
+STILL_COUNTED = "Episodes are still being counted, so these figures are not complete yet."
 
 
 def missing_from(scope: Scope) -> str:
@@ -59,13 +64,24 @@ def missing_from(scope: Scope) -> str:
     )
 
 
-def note_of_part(part: str) -> str:
-    """Return the sentence for what is read from the rows of one part alone; empty unless that is
-    far behind.
+class Uncounted(NamedTuple):
+    """What one part has not followed yet."""
 
-    `part`: its name. Two queries.
-    """
-    return STILL_COUNTED if newest_end() - followed_to(part) > MAX_UNCOUNTED else ""
+    endings: int
+    note: str
+    """Sentence for what is read from its rows alone; empty unless it is far behind."""
+
+
+def uncounted_by(part: str) -> Uncounted:
+    """Return what the part with that name has not followed. Two queries."""
+    newest = newest_end()
+    endings = max(0, newest - followed_to(part))
+    most = min(MAX_UNCOUNTED, max(MIN_UNCOUNTED, newest // UNCOUNTED_SHARE))
+    return Uncounted(endings, STILL_COUNTED if endings > most else "")
+
+
+def note_of_part(part: str) -> str:
+    return uncounted_by(part).note
 
 
 @dataclass(frozen=True, slots=True)

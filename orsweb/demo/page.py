@@ -20,7 +20,10 @@ from environments.errors import OrsError
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import chosen, given
 from environments.service import ask_service
+from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode
+from episodes.rollups.activity import ActivityPart
+from episodes.rollups.run_totals import RunTotalsPart
 from orsweb.demo.script import SHARES
 from orsweb.demo.script_runner import play_beside_others
 
@@ -44,7 +47,14 @@ def load_demo(request: HttpRequest) -> HttpResponse:
         return redirect("load_demo")
     part = given(request.GET, "part", chosen(("state",)))
     episodes = Episode.objects.seen_by(viewer_of(request.user)).filter(run__name__in=SHARES)
-    context = {"job": job, "episodes": EPISODES, "is_loaded": episodes.exists()}
+    is_loaded = episodes.exists()
+    notes = map(note_of_part, (ActivityPart.name, RunTotalsPart.name)) if is_loaded else ()
+    context = {
+        "job": job,
+        "episodes": EPISODES,
+        "is_loaded": is_loaded,
+        "note": next(filter(None, notes), ""),
+    }
     return render(request, "orsweb/demo_state.html" if part else "orsweb/demo.html", context)
 
 

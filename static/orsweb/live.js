@@ -4,7 +4,7 @@
 // Each event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
 // missed, which the server tells when something was recorded since the page's position, or when a stream was interrupted. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
 // every data-refetch-pause="5" seconds, or after the seconds that the response names as X-Refetch-Pause if those are more; with
-// X-Refetch-Again, always. data-refetch-on="started ended" lists the types that concern it, by default all. The calls of an episode that run
+// X-Refetch-Again or data-refetch-again, always. data-refetch-on="started ended" lists the types that concern it, by default all. The calls of an episode that run
 // now are dispatched as `orsweb:calls`, detail {calls: [{tool, seconds}]}. A page whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
 // and its indicator are removed.
 const TYPES = ["started", "noted", "steps", "ended", "messages", "catch-up"];
@@ -137,7 +137,7 @@ async function replace(element, address) {
   }
   const current = elementOf(address);
   for (const row of current?.querySelectorAll("[data-id]") ?? []) row.classList.toggle("fresh", !known.has(row.dataset.id));
-  if (answer.getResponseHeader("X-Refetch-Again")) due.add(address);
+  if (answer.getResponseHeader("X-Refetch-Again") || current?.matches("[data-refetch-again]")) due.add(address);
   const askedMs = 1000 * (Number(answer.getResponseHeader("X-Refetch-Pause")) || 0);
   return performance.now() + Math.max(0, askedMs - pauseMs(element));
 }
@@ -189,5 +189,6 @@ if (channel) {
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", shown);
   document.addEventListener("orsweb:over", over, { once: true });
+  document.querySelectorAll("[data-refetch-again]").forEach(refetch);
   seen();
 }

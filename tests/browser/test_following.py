@@ -220,6 +220,22 @@ def test_a_part_that_is_behind_is_fetched_again_after_the_pause_that_the_server_
     assert second[0] - first[1] >= 1390
 
 
+def test_a_part_that_says_so_is_fetched_until_it_is_complete(page: Page, live: LiveServer) -> None:
+    part, fetched = re.compile(r"\?part=now"), list[str]()
+
+    def answer(route: Route) -> None:
+        fetched.append(route.request.url)
+        response = route.fetch()
+        behind = "data-refetch-again" if len(fetched) == 1 else ""
+        route.fulfill(
+            response=response, body=response.text().replace('id="now"', f'id="now" {behind}')
+        )
+
+    page.route(part, answer)
+    with page.expect_response(part), page.expect_response(lambda response: len(fetched) == 2):
+        open_late(page, "/")
+
+
 def test_what_the_agent_asks_for_appears_and_what_was_live_is_at_rest_when_it_is_over(
     page: Page, live: LiveServer
 ) -> None:

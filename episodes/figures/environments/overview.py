@@ -38,13 +38,15 @@ from episodes.figures.activity import Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
 from episodes.figures.environments.failing_tasks import failing_tasks
-from episodes.figures.summary_cover import note_of_part
+from episodes.figures.summary_cover import uncounted_by
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
 
 MAX_RUNNING = 8
 MAX_EPISODES = 12
+MAX_FIRST_EPISODES = 10
+"""Episodes of a server that is in use, whoever played them."""
 MIN_SPAN_EPISODES = 10
 """Number of episodes from which on a span is shown by default."""
 SPANS: Mapping[Span, str] = {
@@ -85,12 +87,20 @@ def overview(request: HttpRequest) -> HttpResponse:
     context |= {
         "call": example_call(tools_of(rows[0]["environment"])) if rows else None,
         "failing": failing_tasks(viewer),
-        "is_empty": not Episode.objects.seen_by(viewer).exists(),
+        **_first_steps(viewer),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
     }
     return render(request, "figures/overview.html", context)
+
+
+def _first_steps(viewer: Viewer) -> dict[str, Any]:
+    """Return whether nothing was played yet, and whether only people have tried the server."""
+    first = Episode.objects.seen_by(viewer).order_by("pk")[:MAX_FIRST_EPISODES]
+    players = list(first.values_list("player", flat=True))
+    is_new = len(players) < MAX_FIRST_EPISODES and all(player == "human" for player in players)
+    return {"is_empty": not players, "is_new": is_new}
 
 
 def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
         "words": SPANS[span],
         "points": points[span],
         "shown": totals[span],
-        "activity_note": note_of_part(ActivityPart.name),
+        "uncounted": uncounted_by(ActivityPart.name),
         "since": datetime.fromtimestamp(points[span][0].start, UTC),
         "page_url": f"?{urlencode(query)}&" if query else "?",
         "now_url": part_url,

@@ -15,10 +15,15 @@ from django.test import Client
 from environments.cluster.membership import DEMO, LOCKS, fresh_connection
 from environments.database import jobs
 from environments.errors import Draining, NotPlaying
+from episodes.figures.summary_cover import STILL_COUNTED
 from episodes.models import Episode
+from episodes.rollups.follower import catch_up
 from orsweb.demo import page
+from orsweb.demo.script import SHARES
 from tests.environments.agents.ors.serving import serving
+from tests.episodes.ended import end_episodes
 from tests.people import client_of
+from tests.stored import make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DEMO_URL = "/operations/demo/"
@@ -127,6 +132,14 @@ def test_an_empty_server_says_what_it_is_and_what_to_do_first(client: Client) ->
     text = client.get("/").content.decode()
     assert "<b>orsweb</b> serves environments to agents" in text
     assert "Load demo data" in text and f'action="{DEMO_URL}"' in text
+
+
+def test_it_waits_for_the_figures(client: Client) -> None:
+    end_episodes(*[(1.0, {"run": make_run(next(iter(SHARES)))})] * 30)
+    state = client.get(DEMO_URL, {"part": "state"}).content.decode()
+    assert STILL_COUNTED in state and 'hx-trigger="every 1s"' in state
+    catch_up()
+    assert "every 1s" not in client.get(DEMO_URL, {"part": "state"}).content.decode()
 
 
 def test_only_operators_load_demo_data() -> None:

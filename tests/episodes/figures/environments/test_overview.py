@@ -9,7 +9,10 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from episodes.figures.summary_cover import MIN_UNCOUNTED, STILL_COUNTED
 from episodes.models import Activity
+from episodes.rollups.follower import catch_up
+from tests.episodes.ended import end_episodes
 from tests.people import client_of
 from tests.stored import NOW, make_environment, make_episode, make_split, make_step, make_task
 
@@ -138,12 +141,12 @@ def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
         assert shown in page
 
 
-def test_several_probes_are_said_in_the_plural(client: Client) -> None:
+def test_sessions_that_nobody_played_are_said_in_plain_words(client: Client) -> None:
     start = int(time.time()) // 3600 * 3600
     Activity.objects.create(
         period=3600, start=start, environment_id=1, episodes=12, finished=10, probes=2
     )
-    assert "2 probes</a>, not counted" in client.get("/?part=now").content.decode()
+    assert "2 not played</a>, not counted" in client.get("/?part=now").content.decode()
 
 
 def test_its_parts_equal_those_of_the_page(client: Client) -> None:
@@ -216,3 +219,43 @@ def test_no_success_is_pooled_over_environments(client: Client) -> None:
 def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
     response = client.get("/?threshold=high")
     assert response.status_code == 400 and "threshold=" in response.content.decode()
+
+
+def test_who_has_only_played_is_told_what_comes_next(client: Client) -> None:
+    make_episode(player="human")
+    page = client.get("/").content.decode()
+    assert "No agent has played yet." in page and "Load demo data" in page
+    assert page.count('href="#connect"') == 1
+
+
+@pytest.mark.parametrize(("player", "episodes"), [("agent", 1), ("script", 1), ("human", 10)])
+def test_a_server_in_use_has_no_first_steps(client: Client, player: str, episodes: int) -> None:
+    for _ in range(episodes):
+        make_episode(player=player)
+    page = client.get("/").content.decode()
+    assert "Load demo data</button>" not in page and "No agent has played" not in page
+
+
+@pytest.mark.parametrize("path", ["/", "/environments/"])
+def test_tables_of_environments_say_whose_attempts_they_count(client: Client, path: str) -> None:
+    make_environment("chess")
+    page = client.get(path).content.decode()
+    assert "attempts of agents and scripted players" in page
+    assert '<a href="/episodes/?player=human">those of people</a> are not counted here' in page
+
+
+def test_figures_of_a_day_name_it(client: Client) -> None:
+    assert "none in the last 24 h" in client.get("/?part=now").content.decode()
+
+
+def test_figures_that_lag_say_so_and_are_fetched_again(client: Client) -> None:
+    end_episodes((1.0, {}))
+    catch_up()
+    end_episodes((1.0, {}))
+    lagging = client.get("/?part=now").content.decode()
+    assert " data-refetch-again" in lagging and STILL_COUNTED not in lagging
+    end_episodes(*[(1.0, {})] * MIN_UNCOUNTED)
+    assert STILL_COUNTED in client.get("/?part=now").content.decode()
+    catch_up()
+    current = client.get("/?part=now").content.decode()
+    assert "data-refetch-again" not in current and STILL_COUNTED not in current
