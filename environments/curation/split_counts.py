@@ -14,7 +14,6 @@ from environments.curation.selection import MAX_FEW, Selection
 from environments.models import Split, Task
 from environments.tasks.successors import is_superseded
 from environments.tasks.task_places import places, places_of_tasks
-from environments.tasks.task_states import SERVED
 
 Shares = tuple[SplitShare, ...]
 
@@ -49,14 +48,19 @@ def count_of(condition: Q) -> int:
 def some_of(selection: Selection) -> int:
     """Return the number of tasks in the selection. Raises: ActionRefused when there are none."""
     if not (count := count_of(selection.condition())):
-        raise ActionRefused("No task is chosen, or the chosen ones are gone. Choose some first.")
+        others = left_out(selection)
+        raise ActionRefused(
+            f"No task that is served matches. {others[0]}"
+            if others
+            else "No task is chosen, or the chosen ones are gone. Choose some first."
+        )
     return count
 
 
 def left_out(selection: Selection) -> list[str]:
     """Return a sentence if tasks match the other filters of a selection of served tasks, and are
     not served."""
-    if selection.state != SERVED or selection.ids:
+    if not selection.is_of_served:
         return []
     others = count_of(replace(selection, state="").condition()) - count_of(selection.condition())
     which = tasks(others, "that matches is not served", "that match are not served")

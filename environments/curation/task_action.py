@@ -48,6 +48,8 @@ class TaskAction:
     """Whether it is offered only where a split is listed."""
     one_environment: ClassVar[bool] = False
     """Whether all tasks have to belong to one environment."""
+    changes_state: ClassVar[bool] = False
+    """Whether tasks leave lists of what is served, or come back to them."""
     kind: ClassVar[str]
     """Kind of the record: one of CurationAction.KINDS and TaskRevision.KINDS."""
 

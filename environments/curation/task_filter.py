@@ -177,9 +177,14 @@ class TaskFilter(Filters):
         return rows.none() if self.split is None else rows.filter(splits=self.split)
 
     @property
+    def is_of_served(self) -> bool:
+        """Return whether it leaves out tasks because they are not served."""
+        return self.state == SERVED and not self.ids
+
+    @property
     def is_served_by_split(self) -> bool:
         """Return whether it means the tasks that one split serves, which its places say."""
-        return self.split is not None and not self.ids and self.state == SERVED
+        return self.split is not None and self.is_of_served
 
     def condition(self) -> Q:
         """Return all filters as one condition on a queryset of Task."""

@@ -45,6 +45,7 @@ MAX_NAMED = 10
 class _StateChange(TaskAction):
     """Give tasks a state, and hide or show their places."""
 
+    changes_state = True
     state: ClassVar[str]
     past: ClassVar[str]
     effects: ClassVar[tuple[str, ...]]

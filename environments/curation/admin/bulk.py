@@ -21,20 +21,26 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.curation import actions
-from environments.curation.action import Action
+from environments.curation.action import Action, ActionOutcome
 from environments.curation.actions.membership import SplitForm
+from environments.curation.actions.quarantine import MAX_NAMED
 from environments.curation.admin.confirmation import Confirmation, confirmation
 from environments.curation.selection import Selection
 from environments.curation.task_action import TASK_ACTIONS, TaskAction
 from environments.database.storable import id_in
 from environments.filtering.addresses import refuse_doubles
 from environments.filtering.parameters import BadFilter, refuse_blanks
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, TaskRevision
 from environments.models.viewer import visible_environments
+from environments.service import task_line
+from environments.tasks.task_facts import task_names
+from environments.tasks.task_states import LABELS, with_states
 
 MAX_QUERY_CHARACTERS = 6000
 """Longest query string that every browser and proxy takes; a page about more tasks has no address
 of its own."""
+MAX_LISTED = 500
+"""Most tasks that have a list of their own after an action."""
 LIST_PARAMETERS = ("after", "before", "field", "is", "value")
 """Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes
 into the search."""
@@ -81,6 +87,9 @@ def bulk_view(
     form_state = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(bulk, values)}
     page = Confirmation(
         title=bulk.label,
+        done=changed_tasks if bulk.changes_state else lambda outcome: None,
+        leads_back=bulk.changes_state,
+        context=_not_served(selection),
         action=_action(bulk, selection, form) if is_filled else None,
         submit=bulk.label,
         back=(back_to_list(values), "Back to the list"),
@@ -196,6 +205,35 @@ def _inputs(bulk: type[TaskAction], values: Mapping[str, str]) -> str:
 
 def _is_confirmed(bulk: type[TaskAction], values: Mapping[str, str]) -> bool:
     return "confirm" in values and values.get("inputs", "") == _inputs(bulk, values)
+
+
+def changed_tasks(outcome: ActionOutcome) -> str | None:
+    """Return the address of the list of the tasks that an action changed; None if they are too many
+    for one."""
+    rows = TaskRevision.objects.filter(change=outcome.change).order_by("task")
+    ids = list(rows.values_list("task", flat=True)[: MAX_LISTED + 1])
+    if not ids or len(ids) > MAX_LISTED:
+        return None
+    return f"{reverse('admin:environments_task_changelist')}?ids={','.join(map(str, ids))}"
+
+
+def _not_served(selection: Selection) -> dict[str, Any]:
+    """Return the first tasks that the selection leaves out as they are not served, with their
+    names, lines and states, and the address of all tasks that match."""
+    if not selection.is_of_served:
+        return {}
+    matching = replace(selection, state="")
+    others = Task.objects.filter(matching.condition()).exclude(selection.condition())
+    rows = list(with_states(others).select_related("environment").order_by("pk")[:MAX_NAMED])
+    names = task_names([row.pk for row in rows])
+    listing = reverse("admin:environments_task_changelist")
+    return {
+        "not_served": [
+            (row, names[row.pk], task_line(row.environment, row.spec), LABELS[row.standing])
+            for row in rows
+        ],
+        "matching": f"{listing}?{urlencode(matching.values())}",
+    }
 
 
 def back_to_list(values: Mapping[str, str]) -> str:

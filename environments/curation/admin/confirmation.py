@@ -55,6 +55,8 @@ class Confirmation:
     is_danger: bool = False
     done: Callable[[ActionOutcome], str | None] = lambda outcome: None
     """Is called with the outcome. Returns the address to go to; None: the way back."""
+    leads_back: bool = False
+    """Whether the message about the outcome has a link back, as `done` leads elsewhere."""
     template: str = "curation/confirmation.html"
     context: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the template that are shown beside the plan."""
@@ -133,5 +135,8 @@ def _apply(
         url = reverse("admin:environments_curationaction_change", args=[row.pk])
         words = '{} <a class="underline" href="{}">See the change, or undo it</a>.'
         message = format_html(words, message, url)
+    address = page.done(outcome) or back
+    if page.leads_back and address != back:
+        message = format_html('{} <a class="underline" href="{}">{}</a>.', message, *page.back)
     messages.success(request, message)
-    return HttpResponseRedirect(page.done(outcome) or back)
+    return HttpResponseRedirect(address)

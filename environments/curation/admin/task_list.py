@@ -349,9 +349,12 @@ def chips(
 
 def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]]) -> TaskListChip:
     """Return the chip of the filter `name`."""
-    # without the parameter, a list means what is served
+    # without the parameter, a list means what is served, but for chosen tasks
     default, any_value = (SERVED, ANY_STATE) if name == "state" else ("", "")
-    values = selection.values()
+    if selection.ids:
+        default = any_value
+    # other filters do not narrow the chosen ones: a choice leaves them for the whole list
+    values = {key: value for key, value in selection.values().items() if key != "ids"}
     value_in_force = values.get(name, default)
     # a split belongs to one environment
     without = (name, "split") if name == "environment" else (name,)

@@ -75,6 +75,33 @@ def test_its_outcome_leads_to_its_undo(client: Client) -> None:
     assert f'Quarantined 1 task. <a class="underline" {link}>See the change' in page
 
 
+def test_a_quarantine_leads_to_its_tasks_and_back(client: Client) -> None:
+    task, _ = make_task(), make_split(make_task())
+    page = do(client, "quarantine", task=task.pk, reason="odd", back="bucket=unseen")
+    assert "These tasks alone, in any state." in page and page.count("data-row") == 2
+    assert f'href="{TASKS}?bucket=unseen">Back to the list</a>.' in page
+    assert f'value="{task.pk}" aria-label="Select this task"' in page
+
+
+def test_it_names_what_it_leaves_alone_and_says_why(client: Client) -> None:
+    bad, good = make_task({"question": "Mend it."}), make_task()
+    make_split(bad, good, name="train")
+    do(client, "quarantine", task=bad.pk, reason="It crashes.")
+    values = {"environment": bad.environment_id, "bucket": "unseen", "scope": "all"}
+    page = ask(client, "quarantine", **values)
+    assert "Quarantine 1 task" in page and "Left alone: not served" in page
+    assert f'<a href="{TASKS}{bad.pk}/change/">math task {bad.pk}</a> Mend it.' in page
+    assert "quarantined: It crashes." in page
+    assert f"{TASKS}?environment={bad.environment_id}&amp;state=any&amp;bucket=unseen" in page
+
+
+def test_where_only_what_is_not_served_matches_it_says_so(client: Client) -> None:
+    make_task({"question": "Mend it."})
+    page = ask(client, "quarantine", scope="all")
+    assert "No task that is served matches. 1 task that matches is not served" in page
+    assert "Mend it." in page and "pasted by a client" in page
+
+
 def test_it_quarantines_with_a_reason(client: Client) -> None:
     task, other = make_task(), make_task()
     split = make_split(task, other)
