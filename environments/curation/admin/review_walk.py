@@ -8,6 +8,7 @@ goes on to the next task.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -16,11 +17,13 @@ from django.urls import reverse
 
 from environments.curation.admin.bulk import LIST_PARAMETERS, selection_of
 from environments.curation.admin.sorted_selection import batch_of, check_cursor
-from environments.curation.selection import Selection
+from environments.curation.selection import Count
 from environments.filtering.parameters import BadFilter
 
 MAX_SECONDS = 0.1
-"""Longest search for the next task; after that the list says more."""
+"""Longest search for the next tasks; after that the list says more."""
+MAX_FOLLOWING = 1000
+"""Following tasks that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class ReviewStep:
     previous: str
     """Address of the page of the task before; empty: there is none."""
     next: str
+    following: Count
+    """Tasks after this one."""
 
 
 def review_of(request: HttpRequest) -> ReviewStep | None:
@@ -50,11 +55,15 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
     selection = selection_of(request, QueryDict(query).dict(), also=LIST_PARAMETERS)
     check_cursor(selection, "at", at)
     listing = reverse("admin:environments_task_changelist")
+    before = batch_of(selection, at, 1, backward=True, seconds=MAX_SECONDS)
+    after = batch_of(selection, at, MAX_FOLLOWING, backward=False, seconds=MAX_SECONDS)
     return ReviewStep(
         query=urlencode({"list": query, "at": at}),
         listing=f"{listing}?{query}" if query else listing,
-        previous=_neighbour(selection, query, at, backward=True),
-        next=_neighbour(selection, query, at, backward=False),
+        # the other end of a batch is where the search stopped
+        previous=_step(query, before.ids, before.last),
+        next=_step(query, after.ids, after.first),
+        following=Count(len(after.ids), after.is_last),
     )
 
 
@@ -64,10 +73,5 @@ def task_url(task: int, query: str = "") -> str:
     return f"{path}?{query}" if query else path
 
 
-def _neighbour(selection: Selection, query: str, at: str, *, backward: bool) -> str:
-    batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
-    if not batch.ids:
-        return ""
-    # the task; the other end is where the search for it stopped
-    place = batch.last if backward else batch.first
-    return task_url(batch.ids[0], urlencode({"list": query, "at": place}))
+def _step(query: str, ids: Sequence[int], at: str) -> str:
+    return task_url(ids[0], urlencode({"list": query, "at": at})) if ids else ""

@@ -84,3 +84,14 @@ def test_a_page_that_was_not_opened_from_a_list_has_no_neighbours(client: Client
     page = client.get(f"{TASKS}{one}/change/").content.decode()
     assert "data-review-list" not in page and f"/tasks/{one}/" in page
     assert client.get(f"{TASKS}{one}/change/?at=n1&list=split%3Dx").status_code == 400
+
+
+def test_a_list_starts_its_review_which_says_how_many_follow(client: Client) -> None:
+    first, second, third = make_tasks(3)
+    split_of(first, second, third)
+    page = client.get(TASKS).content.decode()
+    found = re.search(r'<a class="button" href="([^"]*)"[^>]*>Review</a>', page)
+    assert found and found[1].startswith(f"{third}/change/")
+    here = TASKS + unescape(found[1])
+    assert "2 to come" in client.get(here).content.decode()
+    assert "1 to come" in client.get(linked(client, here, "next") or "").content.decode()
