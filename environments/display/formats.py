@@ -125,6 +125,10 @@ def grouped(count: float | str | None) -> str:
     return f"{count:,}" if type(count) is int else floatformat(count, "0g")
 
 
+_NO_ROLLOUTS = {"probe": "not played", "continued": "continued, repeated or left"}
+"""Words for the kinds of endings in `Coverage.others`."""
+
+
 def coverage(
     figures: Coverage | None,
     query: str = "",
@@ -165,10 +169,7 @@ def coverage(
     others = format_html_join(
         ", ",
         '<a href="{}{}">{} {}</a>',
-        (
-            (start, kind, f"{count:,}", _words_of_no_rollout(kind, count))
-            for kind, count in figures.others.items()
-        ),
+        ((start, kind, f"{count:,}", _NO_ROLLOUTS[kind]) for kind, count in figures.others.items()),
     )
     return format_html(
         '<details class="coverage"><summary title="{}">{}{}</summary>{}{}</details>',
@@ -178,12 +179,6 @@ def coverage(
         format_html_join(", ", "{}", texts),
         format_html(" + {}, not counted", others) if others else "",
     )
-
-
-def _words_of_no_rollout(kind: str, count: int) -> str:
-    if kind == "continued":
-        return "continued, repeated or left"
-    return kind if count == 1 else f"{kind}s"
 
 
 def bucket(name: str) -> SafeString:

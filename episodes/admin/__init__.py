@@ -109,11 +109,11 @@ class IncidentFilter(ChipFilter):
 class ProbeFilter(ChipFilter):
     """A filter for probes: sessions that were opened only to read tools or prompts."""
 
-    title = "probes"
+    title = "not played"
     parameter_name = "probes"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("no", "without probes"), ("only", "only probes")]
+        return [("no", "left out"), ("only", "alone")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
         if self.value() == "only":

@@ -120,7 +120,9 @@ class AttributesSerializer(s.Serializer[Any]):
 class CoverageSerializer(AttributesSerializer):
     """How many episodes the figures next to it count."""
 
-    rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")
+    rollouts = s.IntegerField(
+        help_text="Number of ended episodes that were played and are no continuations"
+    )
     own = s.IntegerField(help_text="Number of these that count with their own return")
     zero = s.DictField(
         child=s.IntegerField(), help_text="Those that count as a return of 0, by kind of ending"

@@ -59,7 +59,7 @@ ENDINGS: Mapping[str, str] = {
     "env_error": _CAUSES["env_error"],
     "interrupted": _CAUSES["interrupted"],
     "failure": "infrastructure failure",
-    "probe": "probe",
+    "probe": "not played",
     "continued": "continued",
     "attempt": "attempt",
 }
@@ -214,7 +214,8 @@ class EpisodeFilter(Filters):
     """Values of labels, which are further `orsweb_…` values of the client."""
     ending: str | None = choice(
         ENDINGS,
-        "`running`, a cause, `failure` (an infrastructure failure), `probe`, `continued` (a "
+        "`running`, a cause, `failure` (an infrastructure failure), `probe` (not played: without "
+        "a tool call, and nothing says that an agent was given the task), `continued` (a "
         "person's repeat, or from another episode), or `attempt` (what statistics count)",
     )
     player: str | None = choice(PLAYER_CHOICES, "Kind of player")

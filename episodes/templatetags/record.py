@@ -127,6 +127,7 @@ PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 _LABELS = {
     **dict(Episode.CAUSES),
     "failure": "infrastructure failure",
+    "probe": "not played",
     "continued": "continued, repeated or left",
 }
 """Label of each ending, where it is not its name."""
@@ -155,7 +156,9 @@ def ending(episode: Episode) -> SafeString:
     label = _LABELS.get(name, name)
     words = episode.detail or label
     if episode.is_probe:
-        name, label, words = "probe", "probe", f"{label} without a tool call"
+        why = "without a reward" if episode.steps_count else "without a tool call"
+        name, words = "probe", f"{label} {why}: no figure counts it"
+        label = "no reward" if episode.steps_count else _LABELS["probe"]
     return format_html(
         '<span class="ending" data-ending="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,

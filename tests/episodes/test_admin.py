@@ -93,7 +93,8 @@ def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
         ({"status": "running", "cause": ""}, "running"),
         ({"cause": "setup_failed"}, "setup failed"),
         ({"cause": "env_error"}, "environment error"),
-        ({"cause": "expired", "is_probe": True}, "probe"),
+        ({"cause": "expired", "is_probe": True}, "not played"),
+        ({"cause": "finished", "is_probe": True, "steps_count": 2}, "no reward"),
     ],
 )
 def test_it_marks_every_ending_with_its_label(

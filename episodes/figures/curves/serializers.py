@@ -37,7 +37,7 @@ class PointSerializer(FiguresSerializer):
     )
     causes = s.DictField(
         child=s.IntegerField(),
-        help_text="Number of ended episodes by cause, `probe` or `continued`",
+        help_text="Number of ended episodes by cause, `probe` (not played) or `continued`",
     )
     groups = s.IntegerField(
         allow_null=True,
@@ -115,7 +115,7 @@ class CurveSerializer(s.Serializer[Any]):
     )
     excluded = s.DictField(
         child=s.IntegerField(),
-        help_text="Number of endings that do not count by kind, including probes",
+        help_text="Number of endings that do not count by kind, including `probe` (not played)",
     )
     success_error = s.FloatField(
         help_text="By how much the success rate of `total` may be off, as a share of all attempts; "

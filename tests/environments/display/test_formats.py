@@ -126,7 +126,7 @@ def test_coverage_links_the_rollouts_that_do_not_count_with_their_own_return() -
         f'</summary>{start}no_call" data-ending="no_call">2 no call scored 0</a>, '
         f'{start}expired" data-ending="expired">3 expired excluded</a>, '
         f'{start}failure" data-ending="failure">1 infrastructure failure excluded</a> '
-        f'+ {start}probe">2 probes</a>, '
+        f'+ {start}probe">2 not played</a>, '
         f'{start}continued">1 continued, repeated or left</a>, not counted</details>'
     )
 

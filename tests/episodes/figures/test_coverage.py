@@ -77,7 +77,7 @@ OTHER_PAGES = (
 LINK = re.compile(r'<a [^>]*href="/episodes/\?([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 COUNT = re.compile(
     r"(?:^|: )([\d,]+)(?:$| (?:attempts?|no "
-    r"call|expired|infrastructure|interrupted|environment|setup|probe|cont))"
+    r"call|expired|infrastructure|interrupted|environment|setup|not played|cont))"
 )
 
 
