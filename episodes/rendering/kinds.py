@@ -45,9 +45,9 @@ MIN_WIDTH, MIN_HEIGHT = 3, 3
 """Characters and lines of a drawing made of characters, which needs a monospaced font."""
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str, *, is_prompt: bool = False) -> Kind:
     """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other
-    signs of it.
+    signs of it, of which a prompt needs one.
 
     A text with a fence or a table that also looks like code is Markdown, unless it begins as code.
     """
@@ -58,7 +58,7 @@ def kind_of(text: str) -> Kind:
     if language_of(text) and (not is_sure or begins_as_code(text)):
         return "code"
     signs = sum(bool(sign.search(head)) for sign in _MARKDOWN_SIGNS)
-    if is_sure or signs > 1:
+    if is_sure or signs > 1 or (is_prompt and signs and not _is_drawing(head)):
         return "markdown"
     if _LATEX.search(head):
         return "latex"

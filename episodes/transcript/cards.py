@@ -178,7 +178,7 @@ def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -
         elif part.is_short and part.label and "\x1b" not in text:
             kind = "text"
         else:
-            kind = kind_of(text)
+            kind = kind_of(text, is_prompt=side == "prompt")
     return MessageCard(
         place=place,
         label=label,

@@ -114,6 +114,18 @@ def test_it_knows_what_suits_a_text(text: str, kind: Kind) -> None:
     assert kind_of(text) == kind
 
 
+@each(
+    ("text", "kind"),
+    [
+        ("`total_10` adds the discount (`ledgers/total.py`). Mend it.", "markdown"),
+        ("All is well.", "text"),
+        ("Call `move`:\n\n#########\n#..@...E#\n#########", "code"),
+    ],
+)
+def test_a_prompt_with_a_sign_of_markdown_is_markdown(text: str, kind: Kind) -> None:
+    assert kind_of(text, is_prompt=True) == kind
+
+
 def test_formulas_are_drawn_in_markdown_and_alone() -> None:
     assert "<mfrac>" in rendered("# A\n\n**b** \\(\\frac12\\)", "markdown")
     assert rendered("\\frac{a}{b}", "latex").startswith('<math display="block">')
