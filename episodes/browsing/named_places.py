@@ -1,10 +1,10 @@
-"""Places whose names have the words of a text: environments, runs, models, tasks, an episode by its
-number, and those of features. For the palette (Ctrl K) and the search field."""
+"""Places whose names have the words of a text: environments, runs, models, tasks, an episode or a
+task by its number, and those of features. For the palette (Ctrl K) and the search field."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -33,8 +33,9 @@ MAX_READ_TASKS = 50
 MIN_TITLE_CHARACTERS = 3
 MAX_TITLE_CHARACTERS = 90
 Named = TypeVar("Named", bound=Model)
-_NUMBER = re.compile(r"#?(\d{1,18})")
-_TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)\s*#\s*(?P<index>\d{1,5})")
+_NUMBER = re.compile(r"(?:(?P<kind>episode|task)\s*)?#?(?P<number>\d{1,18})", re.IGNORECASE)
+_TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)(?:\s+|\s*#\s*)(?P<index>\d{1,5})")
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +47,56 @@ class NamedPlace:
 
 
 def places_named(text: str, viewer: Viewer) -> list[NamedPlace]:
-    """Return what the viewer may see by that name, MAX_OF_A_KIND of each kind; nothing for an empty
-    text. Among runs and models the newest MAX_NAMES of `names.py` are searched, among tasks the
-    newest MAX_SEARCHED_TASKS."""
+    """Return what the viewer may see by that name, the best matches first, MAX_OF_A_KIND of each
+    kind; nothing for an empty text. Among runs and models the newest MAX_NAMES of `names.py` are
+    searched, among tasks the newest MAX_SEARCHED_TASKS."""
     text = text.strip()[:200]
     if not text:
         return []
-    kinds = [_episode, _tasks, _environments, _runs, _models, *named("named_places")]
-    kinds.append(_titles)
-    return [place for kind in kinds for place in islice(kind(text, viewer), MAX_OF_A_KIND)]
+    kinds = [_numbered, _tasks, _environments, _runs, _models, *named("named_places"), _titles]
+    places = [place for kind in kinds for place in islice(kind(text, viewer), MAX_OF_A_KIND)]
+    return sorted(places, key=lambda place: distance(place.name, text))
 
 
-def _episode(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    if number := _NUMBER.fullmatch(text):
-        for pk in Episode.objects.seen_by(viewer).filter(pk=number[1]).values_list("pk", flat=True):
-            yield NamedPlace("episode", f"#{pk}", reverse("episode", args=[pk]))
+def distance(name: str, text: str) -> int:
+    """Return how little a name that has all words of the text is like it; 0: it has the same
+    words."""
+    own, words = _WORD.findall(name.casefold()), _WORD.findall(text.casefold())
+    if own == words:
+        return 0
+    if name.casefold().startswith(text.casefold()):
+        return 1
+    if set(words) <= set(own):
+        return 2
+    return 3 if all(any(word.startswith(start) for word in own) for start in words) else 4
+
+
+def _numbered(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
+    """Yield the episode with a number, `12` or `episode 12`, or the task, `task 12`."""
+    if not (match := _NUMBER.fullmatch(text)):
+        return
+    if (match["kind"] or "episode").lower() == "task":
+        yield from _task_places(Task.objects.seen_by(viewer).filter(pk=match["number"]))
+        return
+    episodes = Episode.objects.seen_by(viewer).filter(pk=match["number"])
+    for pk in episodes.values_list("pk", flat=True):
+        yield NamedPlace("episode", f"#{pk}", reverse("episode", args=[pk]))
 
 
 def _tasks(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    """Yield the tasks at a place, such as `test #0` or `math test #0`."""
+    """Yield the tasks at a place, such as `test #0` or `math test 0`; `task 0` is that of any
+    split."""
     if not (match := _TASK.fullmatch(text)):
         return
     splits = Split.objects.filter(
-        name__iexact=match["split"],
-        is_served=True,
-        environment__in=Environment.objects.seen_by(viewer),
+        is_served=True, environment__in=Environment.objects.seen_by(viewer)
     ).exclude(pk__in=viewer.sealed_splits)
+    if match["split"].lower() != "task":
+        splits = splits.filter(name__iexact=match["split"])
     if match["environment"]:
         splits = splits.filter(environment__name__iexact=match["environment"])
     index = int(match["index"])
-    splits = splits.select_related("environment").order_by("environment__position")
+    splits = splits.select_related("environment").order_by("environment__position", "position")
     for split in splits[:MAX_OF_A_KIND]:
         tasks = served(split).order_by("position").values_list("task", flat=True)
         for pk in tasks[index : index + 1]:
@@ -93,20 +114,32 @@ def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
         rows = rows.filter(
             contains(Coalesce("folded", "spec", output_field=TextField()), fold_term(word))
         )
-    rows = rows.select_related("environment").order_by("-pk")[:MAX_READ_TASKS]
-    lines = {row: task_line(row.environment, row.spec) for row in rows}
-    words = fold(text).split()
-    tasks = [row for row in rows if all(word in fold(lines[row]) for word in words)]
-    names = task_names([task.pk for task in tasks[:MAX_OF_A_KIND]])
-    for task in tasks[:MAX_OF_A_KIND]:
-        line = Truncator(lines[task]).chars(MAX_TITLE_CHARACTERS)
+    rows, words = rows.order_by("-pk")[:MAX_READ_TASKS], fold(text).split()
+
+    def has_words(task: Task) -> bool:
+        line = fold(task_line(task.environment, task.spec))
+        return all(word in line for word in words)
+
+    yield from _task_places(rows, has_words)
+
+
+def _task_places(
+    tasks: QuerySet[Task], is_wanted: Callable[[Task], bool] = lambda task: True
+) -> Iterator[NamedPlace]:
+    rows = list(islice(filter(is_wanted, tasks.select_related("environment")), MAX_OF_A_KIND))
+    names = task_names([task.pk for task in rows])
+    for task in rows:
+        line = Truncator(task_line(task.environment, task.spec)).chars(MAX_TITLE_CHARACTERS)
         place = f"{task.environment.name} {names[task.pk]}"
         yield NamedPlace("task", f"{line} ({place})", reverse("task", args=[task.pk]))
 
 
-def has_words(name: str, text: str) -> bool:
-    """Return whether the name has all words of the text, in any order and case."""
-    return all(word in name.casefold() for word in text.casefold().split())
+def with_best_words(names: Iterable[str], text: str) -> list[str]:
+    """Return the first MAX_OF_A_KIND of the names with all words of the text, in any order and case,
+    the best matches first."""
+    words = text.casefold().split()
+    rows = [name for name in names if all(word in name.casefold() for word in words)]
+    return sorted(rows, key=lambda name: distance(name, text))[:MAX_OF_A_KIND]
 
 
 def with_words(rows: QuerySet[Named], text: str) -> QuerySet[Named]:
@@ -123,14 +156,13 @@ def _environments(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
 
 
 def _runs(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    names = [name for name in runs(viewer) if has_words(name, text)]
-    ids = dict(Run.objects.filter(name__in=names[:MAX_OF_A_KIND]).values_list("name", "pk"))
-    for name in names[:MAX_OF_A_KIND]:
+    names = with_best_words(runs(viewer), text)
+    ids = dict(Run.objects.filter(name__in=names).values_list("name", "pk"))
+    for name in names:
         if name in ids:
             yield NamedPlace("run", name, reverse("run", args=[ids[name]]))
 
 
 def _models(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    for name in models(viewer):
-        if has_words(name, text):
-            yield NamedPlace("model", name, f"{reverse('episodes')}?{urlencode({'model': name})}")
+    for name in with_best_words(models(viewer), text):
+        yield NamedPlace("model", name, f"{reverse('episodes')}?{urlencode({'model': name})}")

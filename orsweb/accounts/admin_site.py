@@ -7,15 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR
 from django.contrib.admin.views.main import PAGE_VAR
-from django.core.paginator import InvalidPage
 from django.http import HttpRequest
-from django.template.response import TemplateResponse
 from django.utils.functional import SimpleLazyObject
 from unfold.sites import UnfoldAdminSite
 
 from environments.access.permissions import may_open_admin
 from environments.filtering.addresses import PARSED, takes
-from environments.filtering.parameters import BadFilter
 
 _LIST = "_changelist_filters"
 """The list from which a person came to a page of the admin."""
@@ -26,7 +23,6 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "delete_view": (IS_POPUP_VAR, TO_FIELD_VAR, _LIST),
     "history_view": (PAGE_VAR,),
     "autocomplete_view": ("app_label", "model_name", "field_name", "term", "page"),
-    "search": ("s", "extended", "page"),
 }
 """Parameters of views that Django or unfold has, by their names; all others have none."""
 
@@ -47,17 +43,6 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         if not hasattr(view, "takes"):
             view = takes(*names)(view)
         return super().admin_view(view, cacheable)
-
-    def search(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> TemplateResponse:
-        try:
-            answer: TemplateResponse = super().search(request, extra_context)
-            return answer
-        except (ValueError, InvalidPage) as error:
-            raise BadFilter(
-                "page", request.GET["page"], "there is no such page of results"
-            ) from error
 
     def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the groups of the menu with the links that the person may open, for
@@ -85,6 +70,8 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         return SimpleLazyObject(lambda: super(AdminSite, self).get_app_list(request, app_label))
 
     def get_urls(self) -> list[Any]:
-        """Return the addresses without the one that redirects to the page of any row: no row has
-        such a page, and its answer would tell which hidden rows exist."""
-        return [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]
+        """Return the addresses without the one that redirects to the page of any row, as no row has
+        such a page and its answer would tell which hidden rows exist, and without unfold's search:
+        the palette finds names."""
+        left_out = ("view_on_site", "search")
+        return [url for url in super().get_urls() if getattr(url, "name", "") not in left_out]

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from environments import __version__
 from environments.features import MenuPage, PageLink, PaletteAction, features, url_of_page
 from orsweb.accounts.page_rules import may_open, permission_for
+from orsweb.pages.admin_look import menu
 
 register = template.Library()
 
@@ -149,6 +150,21 @@ def palette_actions(context: dict[str, Any]) -> list[tuple[str, str]]:
         if (url := _page_url(action.name, *action.arguments))
         and _may_open(context, action.name)
         and (user is None or not action.permission or user.has_perm(action.permission))
+    ]
+
+
+@register.simple_tag(takes_context=True)
+def admin_pages(context: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the titles and addresses of the lists of the admin that the visitor may open."""
+    request, user = context.get("request"), _user(context)
+    if request is None or user is None or not _may_open(context, "admin:index"):
+        return []
+    return [
+        (item["title"], str(item["link"]))
+        for group in menu()
+        if "title" in group
+        for item in group["items"]
+        if item["permission"](request)
     ]
 
 

@@ -1,6 +1,8 @@
-// The palette: Ctrl K, ⌘K or its button opens it on every page. It lists the pages of the rail, actions, and what the server finds by
-// name. Arrow keys choose, Enter opens, Escape closes. Focus stays in the field; the chosen line is its aria-activedescendant.
+// The palette: Ctrl K, ⌘K or its button opens it on every page. It lists what was opened lately, the pages of the rail and of the
+// admin, actions, and what the server finds by name. Arrow keys choose, Enter opens, Escape closes. Focus stays in the field; the
+// chosen line is its aria-activedescendant.
 const DELAY_MS = 120;
+const MAX_RECENT = 6;
 
 const dialog = document.getElementById("palette");
 const field = dialog?.querySelector("input");
@@ -12,13 +14,49 @@ let chosen = 0;
 let isWaiting = false; // the list is not yet that of the text
 let opensFirst = false; // Enter was pressed meanwhile
 
+// What has all words of the text in its name; `isGood`: at the beginnings of words.
 function pages(text) {
   const links = [...document.querySelectorAll(".rail > a:not(.brand)")];
   const all = links.map((link) => ({ kind: "page", name: link.textContent.trim(), url: link.href }));
   const actions = [...dialog.querySelectorAll("[data-actions] > *")];
-  all.push(...actions.map((action) => ({ kind: "action", name: action.textContent, url: action.href, presses: action.dataset.presses })));
-  const words = text.toLowerCase().split(/\s+/u);
-  return all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
+  all.push(...actions.map(({ textContent, href, dataset }) => ({ kind: dataset.kind ?? "action", name: textContent, url: href, presses: dataset.presses })));
+  const words = wordsOf(text);
+  const found = all.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
+  return found.map((page) => ({ ...page, isGood: words.every((word) => wordsOf(page.name).some((own) => own.startsWith(word))) }));
+}
+
+function wordsOf(text) {
+  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+}
+
+// --- what was opened lately, by each person of this browser ---------------------------------------------------------
+
+const recentKey = () => `orsweb.recent.${dialog.dataset.who}`;
+
+function recent() {
+  try {
+    return JSON.parse(localStorage.getItem(recentKey())) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+function remember() {
+  const crumbs = [...document.querySelectorAll(".crumbs > li")].map((crumb) => crumb.textContent.trim().replace(/\s+/gu, " "));
+  if (crumbs.length < 2) return;
+  const others = recent().filter(({ path }) => path !== location.pathname);
+  const place = { name: crumbs.slice(1).join(" › "), path: location.pathname, url: location.pathname + location.search };
+  try {
+    localStorage.setItem(recentKey(), JSON.stringify([place, ...others].slice(0, MAX_RECENT + 1)));
+  } catch {
+    // without storage, nothing is remembered
+  }
+}
+
+// All pages, below what was opened before this one.
+function start() {
+  const places = recent().filter(({ path }) => path !== location.pathname).slice(0, MAX_RECENT);
+  show([...places.map(({ name, url }) => ({ kind: "recent", name, url })), ...pages("")], "");
 }
 
 function lineOf(place, number) {
@@ -50,10 +88,11 @@ function choose(number) {
   else field.removeAttribute("aria-activedescendant");
 }
 
-function show(places) {
+function show(places, words) {
   list.replaceChildren(...places.map(lineOf));
   list.hidden = !places.length;
-  status.textContent = places.length ? "" : "Nothing has that name.";
+  list.setAttribute("aria-busy", "false");
+  status.textContent = words;
   choose(0);
 }
 
@@ -62,20 +101,25 @@ async function search() {
   const text = field.value.trim();
   request = new AbortController();
   try {
-    if (!text) return listed(pages(""));
+    if (!text) return listed(null);
     const answer = await fetch(`${dialog.dataset.url}?text=${encodeURIComponent(text)}`, { signal: request.signal });
     if (!answer.ok) throw new Error(answer.status);
     const { places } = await answer.json();
-    listed([...places, ...pages(text)]);
+    listed(places, text);
   } catch (error) {
-    if (error.name === "AbortError") return;
-    listed(pages(text));
-    status.textContent = "The server did not answer; only pages are listed.";
+    if (error.name !== "AbortError") listed([], text, "The server did not answer; only pages and actions are listed.");
   }
 }
 
-function listed(places) {
-  show(places);
+// Lists the places with the pages and actions of that name, the better matches first, and the search for the text itself.
+function listed(places, text, trouble = "") {
+  if (places === null) start();
+  else {
+    const own = pages(text);
+    const all = [...own.filter(({ isGood }) => isGood), ...places, ...own.filter(({ isGood }) => !isGood)];
+    const search = { kind: "search", name: `Search transcripts for “${text}”`, url: `${dialog.dataset.episodes}?text=${encodeURIComponent(text)}` };
+    show([...all, search], trouble || (all.length ? "" : "Nothing has that name."));
+  }
   isWaiting = false;
   if (opensFirst) list.children[0]?.click();
   opensFirst = false;
@@ -84,7 +128,7 @@ function listed(places) {
 function open() {
   field.value = "";
   isWaiting = opensFirst = false;
-  show(pages(""));
+  start();
   dialog.showModal();
 }
 
@@ -106,11 +150,14 @@ function onFieldKey(event) {
 }
 
 if (dialog) {
+  remember();
   window.addEventListener("keydown", onKey);
   document.querySelector("[data-palette-open]")?.addEventListener("click", open);
   field.addEventListener("keydown", onFieldKey);
   field.addEventListener("input", () => {
     isWaiting = true;
+    list.setAttribute("aria-busy", "true");
+    status.textContent = "Searching…";
     clearTimeout(timer);
     timer = setTimeout(search, DELAY_MS);
   });

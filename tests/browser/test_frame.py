@@ -192,10 +192,31 @@ def test_the_palette_opens_a_page_by_its_name(page: Page) -> None:
     page.keyboard.press("Control+k")
     field.fill("nowhere")
     expect(page.locator("#palette [role=status]")).to_have_text("Nothing has that name.")
+    expect(page.get_by_role("option", selected=True)).to_have_text(
+        "Search transcripts for “nowhere”search"
+    )
+    field.fill("data load")
+    expect(page.get_by_role("option", selected=True)).to_have_text("Load demo dataaction")
     field.fill("environm")
     expect(page.get_by_role("option", selected=True)).to_contain_text("Environments")
     field.press("Enter")
     expect(page).to_have_url(re.compile("/environments/$"))
+
+
+def test_the_palette_begins_with_what_was_opened_lately(page: Page) -> None:
+    page.goto("/operations/demo/")
+    page.goto("/environments/")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option", selected=True)).to_have_text("Demo datarecent")
+
+
+def test_without_an_answer_the_palette_lists_pages_and_says_so(page: Page) -> None:
+    page.goto("/environments/")
+    page.route(re.compile("palette.json"), lambda route: route.abort())
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to a run").fill("epis")
+    expect(page.locator("#palette [role=status]")).to_contain_text("did not answer")
+    expect(page.get_by_role("option", selected=True)).to_have_text("Episodespage")
 
 
 def test_on_a_phone_the_bar_or_its_button_leads_to_every_page(page: Page) -> None:

@@ -28,6 +28,7 @@ def found(client: Client, text: str) -> list[tuple[str, str]]:
         ("mat", [("environment", "math")]),
         ("test #1", [("task", "math test #1")]),
         ("math TEST#1", [("task", "math test #1")]),
+        ("test 1", [("task", "math test #1")]),
         ("chess test #1", []),
         ("test #2", []),
         ("core", [("suite", "core-bench")]),
@@ -55,6 +56,21 @@ def test_a_number_is_an_episode_and_its_address_opens_it(client: Client) -> None
             "url": f"/episodes/{episode.pk}/",
         }
     assert found(client, "#999999") == []
+
+
+def test_a_task_is_found_by_its_number_and_by_its_index_in_any_split(client: Client) -> None:
+    task, other = (make_task({"question": f"Mend {name}."}) for name in "ab")
+    make_split(task, other, name="train")
+    assert ("task", "Mend b. (math train #1)") in found(client, f"Task {other.pk}")
+    assert ("task", "math train #1") in found(client, "task 1")
+    assert ("task", "math train #1") in found(client, "math task 1")
+
+
+def test_the_best_match_comes_first(client: Client) -> None:
+    for name in ("sweep-7", *(f"sweep-{number}7" for number in range(1, 8)), "a-sweep-7"):
+        end_episode(run=make_run(name), model="sweep-model-7")
+    names = [name for _, name in found(client, "sweep 7")]
+    assert names[:3] == ["sweep-7", "a-sweep-7", "sweep-model-7"] and len(names) == 7
 
 
 def test_tasks_are_found_by_the_words_of_their_lines_among_the_newest(

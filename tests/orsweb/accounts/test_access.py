@@ -21,7 +21,6 @@ PAGES = [
     "/admin/",
     "/admin/episodes/episode/",
     "/admin/auth/user/add/",
-    "/admin/search/?s=a",
 ]
 
 

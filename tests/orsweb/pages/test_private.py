@@ -122,7 +122,10 @@ ASKED = [
     "admin/episodes/episode/?q=canaryrun",
     "admin/episodes/run/?q=canaryrun",
     "admin/autocomplete/?app_label=episodes&model_name=retention&field_name=run&term=canary",
-    "admin/search/?s=canary&extended=1",
+    "episodes/palette.json?text=canary",
+    "episodes/palette.json?text=canaryspec+canary",
+    "episodes/palette.json?text=canarysplit+0",
+    f"episodes/palette.json?text=task+{NUMBER}",
     f"admin/episodes/episode/remove/?episode={NUMBER}",
     "admin/episodes/episode/remove/?query=environment%3Dcanaryenv",
 ]
