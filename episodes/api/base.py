@@ -148,8 +148,11 @@ def handle(error: Exception, context: Any) -> Response | None:
 
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
-    """Answer 404 for paths under /api/ that do not exist."""
+    """Answer 404 for paths under /api/ that do not exist. Raises: Http404 for a browser, which gets
+    a page."""
     detail = f"There is no {request.path[:200]}; {reverse('api')} lists all addresses."
+    if "text/html" in request.headers.get("Accept", ""):
+        raise Http404(detail)
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
 

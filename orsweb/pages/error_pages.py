@@ -89,9 +89,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _is_for_programs(request: HttpRequest) -> bool:
-    """Return whether the request is for the API; the page at its root describes it to people."""
-    api = f"{conf.path_prefix()}/api/"
-    return request.path.startswith(api) and request.path != api
+    """Return whether to answer in JSON: requests for the API, whose root is a page, unless they are
+    a browser's, and those that want nothing else."""
+    api, accepted = f"{conf.path_prefix()}/api/", request.headers.get("Accept", "")
+    if "text/html" in accepted:
+        return False
+    return "json" in accepted or (request.path.startswith(api) and request.path != api)
 
 
 def fault_page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:

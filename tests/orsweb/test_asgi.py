@@ -92,6 +92,25 @@ def test_a_browser_gets_a_page_at_an_unknown_path(server: LiveServer, path: str)
     assert httpx.get(f"{server.url}{path.rstrip('/')}").json() == {"detail": "Not Found"}
 
 
+@each(
+    "path",
+    [
+        *("/episodes/999999999/", "/episodes/nope/", "/runs/nope/", "/tasks/999999999/"),
+        *("/environments/nope/", "/suites/nope/", "/play/nope/", "/operations/nope/"),
+        *("/accounts/nope/", "/admin/nope/", "/admin/episodes/nope/", "/admin/search/"),
+        *("/api/nope", "/api/runs/nope/nope"),
+    ],
+)
+def test_unknown_addresses_below_pages_answer_browsers_and_programs(
+    server: LiveServer, path: str
+) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,application/json;q=0.9"}
+    page = httpx.get(f"{server.url}{path}", headers=browser)
+    assert page.status_code == 404 and "<h1>Page not found</h1>" in page.text
+    answer = httpx.get(f"{server.url}{path}", headers={"Accept": "application/json"})
+    assert answer.status_code == 404 and answer.json().keys() == {"detail"}
+
+
 @each("path", ["/health", "/version", "/echo/tools", "/mcp/echo"])
 def test_a_browser_gets_json_of_the_protocol(server: LiveServer, path: str) -> None:
     answer = httpx.get(f"{server.url}{path}", headers={"Accept": "text/html"})
