@@ -95,6 +95,8 @@ class Workshop:
             settings["DATABASE_URL"] = postgres.fresh()
             processes |= {"PostgreSQL": postgres.pid} if postgres.pid else {}
         with self.serving([f"echo={served.environment}"], settings=settings) as (port, _, pid):
+            # pages are loaded after the start, which is no cost of an episode: `restart` has it
+            _answers(port, "/")
             yield port, {"server": pid, **processes}
 
     @contextmanager
@@ -164,7 +166,7 @@ def _running(
         )
     try:
         deadline = time.monotonic() + START_SECONDS
-        while is_awaited and not _is_healthy(port):
+        while is_awaited and not _answers(port, "/health"):
             if server.poll() is not None or time.monotonic() > deadline:
                 ending = log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"The server did not start: {' '.join(command)}\n{ending}")
@@ -179,10 +181,10 @@ def _running(
             server.wait()
 
 
-def _is_healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
     try:
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except OSError:
         return False
