@@ -24,7 +24,7 @@ DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_c
   environments/admin/test_admin_plans.py \
   $(addprefix environments/tasks/test_, catalog.py flags.py indexes.py split_change.py split_indexes.py sync.py) \
   $(addprefix environments/curation/transfer/test_, importing.py killed.py waiting.py) \
-  $(addprefix episodes/figures/, $(addprefix curves/test_, components.py conventions.py curve.py growing_curve.py) test_error_bounds.py) \
+  $(addprefix episodes/figures/, $(addprefix curves/test_, components.py conventions.py curve_points.py growing_curve.py) test_sketch_error.py) \
   $(addprefix episodes/figures/environments/test_, histogram.py environment_figures.py) \
   episodes/api/test_answers.py episodes/dashboard/test_page_plans.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
   $(addprefix episodes/filtering/test_, filters.py private.py) episodes/browsing episodes/recording \

@@ -10,7 +10,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from environments import conf
 from environments.features import features
 from orsweb.accounts import admin as accounts
-from orsweb.demo.page import load_demo
+from orsweb.demo.load_page import load_demo
 from orsweb.operations.page import operations
 
 admin.autodiscover()

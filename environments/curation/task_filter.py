@@ -10,7 +10,7 @@ from typing import Any, Self
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from environments import conf
-from environments.curation.spec_fields import problem_of
+from environments.curation.searchable_fields import problem_of
 from environments.curation.task_search import empty_term, field_tests, matches
 from environments.database.storable import id_in, is_storable
 from environments.filtering.filters import Filters, choice, parameter

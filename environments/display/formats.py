@@ -21,7 +21,7 @@ from environments.display.numbers import shown, signed
 from environments.scoring.attempt_figures import AttemptCounts
 from environments.scoring.convention import Coverage
 from environments.scoring.returns import MAX_RETURN
-from environments.scoring.task_buckets import interval
+from environments.scoring.success_interval import interval
 
 NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""

@@ -25,10 +25,10 @@ from environments.runtime.call_outcome import (
     refused,
     refused_after_limit,
 )
+from environments.runtime.call_table import Call, LingeringCalls
 from environments.runtime.fault_log import log_failed_call
 from environments.runtime.records import GOES_ON, Record, Row, StepTaken
 from environments.runtime.session import Session
-from environments.runtime.session_calls import Call, LingeringCalls
 from environments.runtime.session_life import SessionLife
 from environments.runtime.session_states import READY, Over, ended_by
 

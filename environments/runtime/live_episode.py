@@ -15,6 +15,7 @@ from environments.runtime.call_outcome import (
     recorded_outcome,
     truncate_error,
 )
+from environments.runtime.call_table import Call
 from environments.runtime.play_counts import EnvironmentCounts
 from environments.runtime.records import (
     GOES_ON,
@@ -28,7 +29,6 @@ from environments.runtime.records import (
     Survival,
 )
 from environments.runtime.secrets_mask import mask_of
-from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.steady_clock import SteadyClock
 

@@ -24,6 +24,14 @@ from environments.errors import Draining, SessionNotFound, Unsupported
 from environments.limits import Limits
 from environments.quotas import KeyUsage
 from environments.runtime.call_execution import ToolCalls
+from environments.runtime.call_table import (
+    Call,
+    LingeringCalls,
+    RunningCall,
+    checked_task_id,
+    recalled_call,
+    unknown_task_id,
+)
 from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
@@ -39,14 +47,6 @@ from environments.runtime.records import (
 )
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session import Session
-from environments.runtime.session_calls import (
-    Call,
-    LingeringCalls,
-    RunningCall,
-    checked_task_id,
-    recalled_call,
-    unknown_task_id,
-)
 from environments.runtime.session_life import SessionLife
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import Dormant, ended_by

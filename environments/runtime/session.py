@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from environments.errors import Draining, OtherEnvironment, SessionDeleted
 from environments.quotas import KeyUsage, Places
 from environments.runtime.call_outcome import CallOutcome, cut_short, failed
+from environments.runtime.call_table import Calls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.records import GOES_ON, StepTaken
-from environments.runtime.session_calls import Calls
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import (
     TRANSITIONS,

@@ -35,6 +35,7 @@ from environments.errors import (
 from environments.fair_turns import KEY
 from environments.limits import Limits
 from environments.runtime.call_outcome import CUT
+from environments.runtime.call_table import Call
 from environments.runtime.crash_notes import CrashNotes
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
@@ -42,7 +43,6 @@ from environments.runtime.operator_secrets import SecretsSource, is_played_by, w
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Cause, Record, RecordedPast, Row, TaskSource
 from environments.runtime.session import Session
-from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import (
     READY,

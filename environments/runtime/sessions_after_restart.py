@@ -21,13 +21,13 @@ from environments.errors import WORKER_LOST, EnvironmentFault, OrsError, Session
 from environments.fair_turns import KEY
 from environments.quotas import KeyUsage
 from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome
+from environments.runtime.call_table import Call, LingeringCalls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.operator_secrets import with_secrets
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session import Session
-from environments.runtime.session_calls import Call, LingeringCalls
 from environments.runtime.session_life import SessionLife
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.session_states import Constructing, Dormant, Unbound

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from environments.scoring.convention import Coverage
-from environments.scoring.task_buckets import Interval, interval
+from environments.scoring.success_interval import Interval, interval
 
 
 class AttemptCounts(Protocol):

@@ -13,9 +13,8 @@ conditions.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from django.db.models import Exists, F, OuterRef, Q
 
@@ -23,9 +22,6 @@ from environments.models import TaskStatistics
 
 Bucket = Literal["failing", "unseen", "hopeless", "learnable", "saturated"]
 BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
-
-Z_95 = 1.959963984540054
-"""Standard deviations on each side that hold 95 % of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +37,6 @@ class Thresholds:
     def __str__(self) -> str:
         """Return the text that `Environment.bucketed` stores."""
         return f"{self.hopeless!r} to {self.saturated!r} from {self.attempts}"
-
-
-class Interval(NamedTuple):
-    low: float
-    high: float
 
 
 def bucket_of(attempts: int, failures: int, rate: float, thresholds: Thresholds) -> Bucket:
@@ -74,22 +65,6 @@ def bucket_sql(attempts: str, failures: str, rate: str, thresholds: Thresholds) 
         f" WHEN {rate} <= {thresholds.hopeless!r} THEN 'hopeless'"
         f" WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
     )
-
-
-def interval(successes: float, attempts: float) -> Interval:
-    """Return Wilson's 95 % interval of the success rate, within 0 to 1; 0 to 1 without attempts.
-
-    Both are whole numbers, or those that attempts at few tasks are worth.
-    """
-    if not attempts:
-        return Interval(0.0, 1.0)
-    rate, noise = successes / attempts, Z_95**2 / attempts
-    middle = rate + noise / 2
-    reach = Z_95 * math.sqrt(rate * (1 - rate) / attempts + noise / (4 * attempts))
-    # at the ends the two terms are equal except for rounding: return exactly 0 and 1 there
-    low = (middle - reach) / (1 + noise) if successes else 0.0
-    high = (middle + reach) / (1 + noise) if successes < attempts else 1.0
-    return Interval(low, high)
 
 
 def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:

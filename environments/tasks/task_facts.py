@@ -13,7 +13,7 @@ from django.db.models import Count, F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from environments import conf
-from environments.display.json_diff import DiffLine, diff
+from environments.display.line_diff import DiffLine, diff
 from environments.models import (
     CurationAction,
     Split,

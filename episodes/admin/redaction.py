@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -38,6 +39,7 @@ class RedactionForm(forms.Form):
         return text
 
 
+@admin.register(Redaction)
 class RedactionAdmin(ReadOnlyAdmin):
     page_template = "episodes/admin_redaction.html"
     is_about_all = True

@@ -1,5 +1,5 @@
-"""The admin page that deletes episodes: it shows what would go, asks for a reason, and deletes, as
-a job if many go.
+"""Admin pages of removals: the list, and the page that deletes episodes. It shows what would go,
+asks for a reason, and deletes, as a job if many go.
 
 The episodes are those of a filter, as in the addresses of the Episodes page, or single ones by
 number.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.models import DELETION
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -17,7 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from environments.access.privacy import viewer_of
-from environments.admin.base import author_of, note
+from environments.admin.base import ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.database import jobs
 from environments.database.storable import id_in
@@ -26,7 +26,7 @@ from environments.filtering.parameters import refuse_blanks
 from environments.models import Viewer
 from episodes.filtering.conditions import NamedRows, refuse_all
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Episode
+from episodes.models import Episode, Removal
 from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.pace import MAX_EPISODES
 from episodes.removal.plan import RemovalPlan, count_of, plan_of
@@ -111,3 +111,19 @@ def _remove(
         return HttpResponseRedirect(job_url(job.id, back))
     messages.success(request, work(jobs.silent))
     return HttpResponseRedirect(back)
+
+
+@admin.register(Removal)
+class RemovalAdmin(ReadOnlyAdmin):
+    is_about_all = True
+    list_display = ("created", "count", "steps", "author", "query", "reason", "state")
+    list_display_links = None
+    empty = "No episode was removed."
+
+    @admin.display(description="episodes")
+    def count(self, row: Removal) -> str:
+        return f"{row.episodes:,}"
+
+    @admin.display(description="state")
+    def state(self, row: Removal) -> str:
+        return "done" if row.ended else "running or stopped"

@@ -30,7 +30,7 @@ from environments.access.privacy import viewer_of
 from environments.display.visible import visible
 from environments.errors import OverQuota
 from environments.keys.open_streams import OpenStream, open_streams
-from environments.runtime.session_calls import RunningCall
+from environments.runtime.call_table import RunningCall
 from environments.service import service_or_none
 from episodes.recording.listening import Listening, stream_readers
 from episodes.recording.live import position

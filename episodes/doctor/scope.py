@@ -34,7 +34,7 @@ from episodes.doctor.findings import Evidence
 from episodes.doctor.thresholds import THRESHOLDS, parse_thresholds
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves.change_points import MIN_POINTS
-from episodes.figures.curves.curve import curves
+from episodes.figures.curves.curve_points import curves
 from episodes.figures.curves.phases import Phase, phases_of
 from episodes.figures.scopes import Scope, floor_of, scope_of_filter
 from episodes.filtering.conditions import NamedRows

@@ -30,7 +30,7 @@ from episodes.attempts.summary import (
     EndedReturn,
     Summary,
 )
-from episodes.figures.figures import EndingRow
+from episodes.figures.scope_figures import EndingRow
 from episodes.figures.scopes import Scope, floor_of
 from episodes.figures.spreads import count_groups
 from episodes.models import CurveBlock, Episode, StepSpan

@@ -22,7 +22,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.sketches import error_of
 from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
-from episodes.figures.figures import ScopeFigures
+from episodes.figures.scope_figures import ScopeFigures
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode
 

@@ -12,7 +12,7 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS
 from episodes.api.serializers import AttributesSerializer, CoverageSerializer
-from episodes.figures.figures import ScopeFigures
+from episodes.figures.scope_figures import ScopeFigures
 
 
 def _definition_fields(**options: Any) -> dict[str, s.Field[Any, Any, Any, Any]]:

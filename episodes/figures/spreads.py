@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from environments.scoring.definition import Definition, Definitions
 from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount
 from episodes.attempts.summary import EndedReturn, returns_counted
-from episodes.figures.figures import mean_and_deviation
+from episodes.figures.scope_figures import mean_and_deviation
 
 EPSILON = 1e-4
 

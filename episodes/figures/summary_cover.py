@@ -27,7 +27,7 @@ from episodes.figures.block_queries import (
     read_rows,
     read_spans,
 )
-from episodes.figures.figures import EndingRow
+from episodes.figures.scope_figures import EndingRow
 from episodes.figures.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart

@@ -22,9 +22,9 @@ from django.utils import timezone
 
 from environments import wire
 from environments.errors import OrsError
+from environments.runtime.call_table import Call
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
-from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.steady_clock import SteadyClock
 from episodes.people.continuing.rerun import Rerun

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from environments.display.images import image_problem
-from environments.schemas.callable_tools import callable_name
+from environments.schemas.callable_names import callable_name
 from environments.schemas.object_schemas import object_schema
 
 Format = Literal["openai", "anthropic", "google"]

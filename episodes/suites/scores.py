@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from environments.scoring.task_buckets import Z_95, Interval, interval
+from environments.scoring.success_interval import Z_95, Interval, interval
 from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED
 from episodes.suites.versions import Score
 

@@ -16,7 +16,7 @@ from environments.filtering.filters import query_string
 from environments.models import Task, Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
-from environments.scoring.task_buckets import Interval
+from environments.scoring.success_interval import Interval
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
 from episodes.suites.episode_filter import SuitePart

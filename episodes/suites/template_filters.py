@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from environments.display.formats import NONE
 from environments.display.numbers import unsigned
-from environments.scoring.task_buckets import Interval
+from environments.scoring.success_interval import Interval
 
 register = template.Library()
 

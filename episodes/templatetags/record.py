@@ -39,8 +39,8 @@ from environments.scoring.definition import NO_OVERRIDES, DefinitionOverrides, d
 from environments.wire import NO_NUMBER
 from episodes.attempts.rule import kind_of
 from episodes.attempts.success import success_of
-from episodes.figures.figures import ScopeFigures
-from episodes.figures.tasks.failures import FailureCluster, clusters_of
+from episodes.figures.scope_figures import ScopeFigures
+from episodes.figures.tasks.environment_failures import FailureCluster, clusters_of
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.line_colours import colour_of_run

@@ -15,11 +15,11 @@ from random import Random
 from typing import Any
 
 from environments.errors import EnvironmentFault
+from environments.runtime.call_table import Call
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.local_host import LocalHost
 from environments.runtime.records import Row, RunInfo, StepTaken
 from environments.runtime.service import SessionService
-from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.threads import ThreadPool
 from environments.service import get_record

@@ -24,7 +24,7 @@ from environments import conf
 from environments.access.local_operator import local_operator
 from environments.curation.work import finish_interrupted
 from environments.features import upkeep
-from environments.hosts import printer
+from environments.hosts import masked_output
 from environments.local_sandboxes.service import local_secrets
 from environments.service import close_service, open_service
 from orsweb.server import thread_stacks
@@ -75,7 +75,7 @@ async def _open() -> Lock:
         service = await open_service(
             recovers=True, membership=lock.membership, sandbox_secrets=local_secrets()
         )
-        printer.mask_secrets(service.recent_secrets)
+        masked_output.mask_secrets(service.recent_secrets)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
         for module in upkeep():

@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from environments.hosts import printer
+from environments.hosts import masked_output
 from orsweb.server import forks
 
 END_SECONDS = 2.0
@@ -68,7 +68,7 @@ def _orphans(pids_to_spare: Collection[int]) -> list[int]:
         pid
         for pid in _children()
         if pid not in pids_to_spare
-        and _comm(pid) != printer.NAME
+        and _comm(pid) != masked_output.NAME
         and _SELF_ENDING not in _line(pid)
     ]
 

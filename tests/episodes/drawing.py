@@ -7,7 +7,7 @@ from collections.abc import Callable
 from environments.models import Environment, Split
 from environments.scoring.definition import Definition
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.curve import Curve, curve_of
+from episodes.figures.curves.curve_points import Curve, curve_of
 from episodes.figures.scopes import Scope, scope_of
 from episodes.figures.summary_cover import covers_of
 from episodes.models import Run

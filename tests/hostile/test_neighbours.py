@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from environments.hosts import printer
+from environments.hosts import masked_output
 from tests.conformance.agent import Agent, eventually
 from tests.hostile.crowd import Crowd, crowd
 from tests.hostile.sizes import IS_LONG, size
@@ -88,7 +88,7 @@ def programs(server: LiveServer) -> list[psutil.Process]:
     found = []
     for process in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
-            if process.name() != printer.NAME:
+            if process.name() != masked_output.NAME:
                 found.append(process)
     return found
 

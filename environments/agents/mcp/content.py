@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from environments.display.images import image_problem
-from environments.schemas.callable_tools import callable_name
+from environments.schemas.callable_names import callable_name
 from environments.schemas.object_schemas import NO_PARAMETERS, object_schema
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ from environments.agents.mcp import content
 from environments.agents.mcp.content import Json
 from environments.agents.mcp.refusals import INTERNAL_ERROR, McpRefusal
 from environments.agents.mcp.sessions import PendingRequest
-from environments.schemas.callable_tools import is_replaced, tool_called, tool_names
+from environments.schemas.callable_names import is_replaced, tool_called, tool_names
 
 log = structlog.get_logger(__name__)
 

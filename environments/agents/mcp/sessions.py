@@ -5,7 +5,7 @@ An MCP session has the id of the session of its episode, and ends with it.
 A request runs as a task of its own: the HTTP response only watches it, so a lost connection does
 not stop it. The client gets the answer when it resumes the stream (`Last-Event-ID`), or, for a tool
 call, when it repeats the call: the runtime then finds the call that lost its reader and does not
-run the tool twice (`runtime/session_calls.py`).
+run the tool twice (`runtime/call_table.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mcp_types.version import is_version_at_least
 
 from environments.agents.mcp.refusals import error_json, mcp_refusal_of
 from environments.errors import SessionNotFound
+from environments.runtime.call_table import Call
 from environments.runtime.service import SessionService
-from environments.runtime.session_calls import Call
 from environments.wire import value_json
 
 REQUEST_CANCELLED = -32800

@@ -17,7 +17,7 @@ from environments.agents.http.response import Response
 from environments.agents.http.view import ProtocolView
 from environments.agents.ors import sse
 from environments.cluster.passed_requests import REQUEST_META
-from environments.runtime.session_calls import MAX_TASK_ID_CHARACTERS, Call
+from environments.runtime.call_table import MAX_TASK_ID_CHARACTERS, Call
 
 MAX_WHOLE_CHARACTERS = 65_536
 """Longer results are always streamed, because only a stream shows whether the result reached the

@@ -21,7 +21,7 @@ from django_eventstream.utils import add_default_headers, sse_encode_event
 
 from environments.agents.http.response import Headers, Response, header_pairs
 from environments.runtime.call_outcome import CallResult
-from environments.runtime.session_calls import Call
+from environments.runtime.call_table import Call
 
 MAX_PIECE_CHARACTERS = 4096
 """Longest part of a result in one event."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.checking.check_state import CheckState, canonical
-from environments.schemas.callable_tools import uncallable_names
+from environments.schemas.callable_names import uncallable_names
 from environments.schemas.inputs import Inputs, Unproducible
 from environments.schemas.object_schemas import is_of_objects, unsent_schemas
 from environments.wire import ListToolsOutput

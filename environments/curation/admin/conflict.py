@@ -18,7 +18,7 @@ from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
 from environments.curation.admin.confirmation import applied
 from environments.curation.conflicts import keep_decision, open_conflicts, take_from_class
-from environments.display.json_diff import diff
+from environments.display.line_diff import diff
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import SyncConflict
 from environments.models.viewer import visible_splits

@@ -28,8 +28,8 @@ from environments.curation.admin.sorted_selection import check_cursor
 from environments.curation.admin.study_from_tasks import study_redirect
 from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.curation.admin.task_page import TaskPage
+from environments.curation.searchable_fields import field_names
 from environments.curation.selection import Selection
-from environments.curation.spec_fields import field_names
 from environments.curation.task_search import OPERATORS, FieldTest
 from environments.features import url_of_page
 from environments.filtering.addresses import PARSED, refuse_doubles, refuse_others, takes

@@ -19,7 +19,7 @@ from environments.curation.selection import Selection
 from environments.curation.task_action import TASK_ACTIONS, ReasonForm, TaskAction
 from environments.curation.undo import UndoInTask
 from environments.database.storable import id_in
-from environments.display.json_diff import diff
+from environments.display.line_diff import diff
 from environments.models import Task, TaskRevision, TaskTag
 from environments.models.viewer import visible_tasks
 from environments.tasks.flags import settle

@@ -21,7 +21,7 @@ from environments.curation.admin.review_walk import review_of, task_url
 from environments.curation.edit import Edit, last_revision
 from environments.curation.edited_spec import checked_spec
 from environments.database.storable import id_in
-from environments.display.json_diff import diff
+from environments.display.line_diff import diff
 from environments.display.parts import Part, indented, prompt, read_json
 from environments.display.schema_fields import fields_of
 from environments.errors import OrsError

@@ -20,7 +20,7 @@ from episodes.doctor.findings import (
 )
 from episodes.doctor.scope import DoctorScope
 from episodes.figures.environments.failing_tasks import failing_tasks as failing_in
-from episodes.figures.tasks.failures import clusters_among
+from episodes.figures.tasks.environment_failures import clusters_among
 
 MAX_CLUSTERS = 3
 MAX_LABEL_CHARACTERS = 100

@@ -22,7 +22,7 @@ from episodes.doctor.findings import (
 )
 from episodes.doctor.scope import DoctorScope
 from episodes.figures.curves.change_points import change_points
-from episodes.figures.curves.curve import CurvePoint, curve
+from episodes.figures.curves.curve_points import CurvePoint, curve
 
 MAX_POINTS = 120
 """Parts of the training whose groups are counted; a part is a training step unless there are

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from environments.scoring.task_buckets import interval
+from environments.scoring.success_interval import interval
 from episodes.doctor.checks import check
 from episodes.doctor.findings import DoctorFinding, no_problem, problem, too_little
 from episodes.doctor.scope import DoctorScope, SampledAttempt

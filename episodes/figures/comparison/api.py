@@ -14,7 +14,7 @@ from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.pages import MAX_TASKS
 from episodes.figures.comparison.run_settings import settings_of
 from episodes.figures.comparison.serializers import RunComparisonSerializer
-from episodes.figures.curves.curve_query import AXES
+from episodes.figures.curves.curve_parameters import AXES
 from episodes.figures.run_splits import TOGETHER
 from episodes.figures.serializers import definitions_content
 

@@ -17,7 +17,7 @@ from environments.scoring.definition import definitions_in_force
 from episodes.figures.comparison.compared_episodes import ComparedEpisodes
 from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.comparison.run_comparison import Pairing, pairing_of
-from episodes.figures.curves.curve_query import PARAMETERS, CurveQuery
+from episodes.figures.curves.curve_parameters import PARAMETERS, CurveQuery
 from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import SplitChoice, common_split, of_one_split, splits_of
 from episodes.figures.scopes import MAX_COMPARED

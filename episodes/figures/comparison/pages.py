@@ -26,7 +26,7 @@ from episodes.figures.comparison.comparison_query import MAX_FILE_TASKS, RunComp
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.comparison.run_settings import settings_of
-from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
+from episodes.figures.curves.curve_parameters import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.revision_marks import pooled_in

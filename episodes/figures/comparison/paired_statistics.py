@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from environments.scoring.task_buckets import Z_95
-from episodes.figures.figures import mean_and_deviation
+from environments.scoring.success_interval import Z_95
+from episodes.figures.scope_figures import mean_and_deviation
 
 RESAMPLES = 2_000
 MAX_RESAMPLED = 500

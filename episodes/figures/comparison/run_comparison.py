@@ -15,7 +15,7 @@ from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value
 from environments.scoring.convention import Coverage, coverage_of, coverages_together
 from environments.scoring.definition import Definitions
 from environments.scoring.returns import MAX_RETURN
-from environments.scoring.task_buckets import Z_95
+from environments.scoring.success_interval import Z_95
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import FAILURES, KIND
@@ -26,7 +26,7 @@ from episodes.figures.comparison.paired_statistics import (
     PairedEvidence,
     evidence_of,
 )
-from episodes.figures.figures import mean_and_deviation
+from episodes.figures.scope_figures import mean_and_deviation
 from episodes.models import Episode, Rollout, Run
 from episodes.uploads.matching import CERTAIN
 

@@ -15,8 +15,8 @@ from environments.models.viewer import visible_environments
 from episodes.api.base import ANY, ApiView
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.figures.curves.components import ComponentCurves, component_curves, names_of
-from episodes.figures.curves.curve import MAX_POINTS, Curve, curve
-from episodes.figures.curves.curve_query import AXES, CurveQuery
+from episodes.figures.curves.curve_parameters import AXES, CurveQuery
+from episodes.figures.curves.curve_points import MAX_POINTS, Curve, curve
 from episodes.figures.curves.revision_marks import marks_of
 from episodes.figures.curves.serializers import CurveSerializer
 from episodes.figures.curves.tokens import token_curve

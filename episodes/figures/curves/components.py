@@ -20,7 +20,7 @@ from django.db.models import Case, Value, When
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import bounded, rows_of
 from episodes.attempts.rule import AttemptQuerySet
-from episodes.figures.curves.curve import Curve
+from episodes.figures.curves.curve_points import Curve
 from episodes.figures.curves.figure_menu import REPORTED_COMPONENTS
 from episodes.figures.scopes import filtered, floor_of
 from episodes.figures.summary_cover import note_of_part

@@ -12,7 +12,7 @@ from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import WholeRange
 from episodes.attempts.file_headers import COVERAGE_COLUMNS, coverage_values
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.curve import CurvePoint
+from episodes.figures.curves.curve_points import CurvePoint
 from episodes.figures.curves.curve_series import (
     ChartSeries,
     ComponentLine,

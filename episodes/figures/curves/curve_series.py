@@ -23,8 +23,8 @@ from environments.scoring.definition import (
 )
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.figures.curves.components import ComponentCurves, ComponentSeries, component_curves
-from episodes.figures.curves.curve import MAX_POINTS, Curve, curve, curves
-from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_parameters import CurveQuery
+from episodes.figures.curves.curve_points import MAX_POINTS, Curve, curve, curves
 from episodes.figures.curves.figure_menu import (
     EXTREMES,
     NO_COMPONENTS,
@@ -40,7 +40,6 @@ from episodes.figures.curves.revision_marks import RevisionMark, marks_of
 from episodes.figures.curves.run_groups import configs_of, groups_by, names_that_differ
 from episodes.figures.curves.tokens import TokenCurve, token_curve
 from episodes.figures.curves.zoom import WHOLE
-from episodes.figures.figures import ScopeFigures
 from episodes.figures.run_splits import (
     common_split,
     of_one_split,
@@ -48,6 +47,7 @@ from episodes.figures.run_splits import (
     splits_of,
     within,
 )
+from episodes.figures.scope_figures import ScopeFigures
 from episodes.figures.scopes import (
     MAX_COMPARED,
     MAX_SERIES,

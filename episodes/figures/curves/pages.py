@@ -32,7 +32,7 @@ from episodes.attempts.file_headers import (
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
-from episodes.figures.curves.curve_query import CurveQuery, run_ids
+from episodes.figures.curves.curve_parameters import CurveQuery, run_ids
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import (
     AXIS_TITLES,

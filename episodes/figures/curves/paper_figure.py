@@ -23,7 +23,7 @@ import structlog
 from environments.errors import OrsError
 from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import BadFilter
-from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_parameters import CurveQuery
 from episodes.figures.curves.figure_menu import AXIS_TITLES
 from episodes.rendering.line_colours import ON_WHITE
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from episodes.figures.curves.change_points import change_points
-from episodes.figures.curves.curve import CurvePoint
-from episodes.figures.figures import ScopeFigures, by_definition_together
+from episodes.figures.curves.curve_points import CurvePoint
+from episodes.figures.scope_figures import ScopeFigures, by_definition_together
 
 
 class Phase(ScopeFigures):

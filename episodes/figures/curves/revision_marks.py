@@ -16,7 +16,7 @@ from django.db.models import Count, QuerySet
 
 from environments.models import Environment, Split, Task
 from episodes.attempts.endings import rows_of
-from episodes.figures.curves.curve import Curve
+from episodes.figures.curves.curve_points import Curve
 from episodes.figures.scopes import Scope
 from episodes.models import EnvironmentRevision, Episode
 

@@ -18,7 +18,7 @@ from django.db.models import Q
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import rows_of
 from episodes.figures.curves.components import MAX_EPISODES, newest_episodes_of, places_of
-from episodes.figures.curves.curve import Curve
+from episodes.figures.curves.curve_points import Curve
 from episodes.uploads.matching import CERTAIN
 
 MAX_ROLLOUTS = 2 * MAX_EPISODES

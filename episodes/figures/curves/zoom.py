@@ -1,5 +1,5 @@
 """Reads the part of one scope that a zoomed curve shows, in blocks that are fine enough for it.
-`curve.py` uses it."""
+`curve_points.py` uses it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Outlines of scopes for lists: the figures of all endings and the few means of a sparkline.
 
-A list shows dozens of outlines, so only the mean of a point is computed here; `curves/curve.py` computes
+A list shows dozens of outlines, so only the mean of a point is computed here; `curves/curve_points.py` computes
 whole points. The number of queries does not depend on the number of scopes.
 """
 
@@ -20,8 +20,8 @@ from environments.scoring.definition import (
     definitions_of,
 )
 from episodes.attempts.summary import JudgedSummary
-from episodes.figures.curves.curve import parts_of
-from episodes.figures.figures import ScopeFigures, by_definition_together, excluded_of
+from episodes.figures.curves.curve_points import parts_of
+from episodes.figures.scope_figures import ScopeFigures, by_definition_together, excluded_of
 from episodes.figures.scopes import scope_seen_by
 from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
 

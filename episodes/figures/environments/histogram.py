@@ -14,9 +14,9 @@ from environments.scoring.convention import by_cause
 from environments.scoring.definition import Definition
 from environments.scoring.returns import MAX_RETURN
 from episodes.attempts.sketches import Sketch, count_of, quantile
-from episodes.figures.error_bounds import error_bound_of, sentence_of
-from episodes.figures.figures import ScopeFigures, judged
+from episodes.figures.scope_figures import ScopeFigures, judged
 from episodes.figures.scopes import Scope
+from episodes.figures.sketch_error import error_bound_of, sentence_of
 from episodes.figures.summary_cover import covers_of
 
 MAX_BINS = 40

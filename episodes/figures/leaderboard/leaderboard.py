@@ -24,7 +24,6 @@ from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.tasks.split_indexes import served
-from episodes.figures.figures import PassRate, pass_rates
 from episodes.figures.leaderboard.leaderboard_results import (
     By,
     EndingsByTask,
@@ -34,6 +33,7 @@ from episodes.figures.leaderboard.leaderboard_results import (
     stored_results,
     tasks_attempted,
 )
+from episodes.figures.pass_at_k import PassRate, pass_rates
 from episodes.figures.players import people_in
 from episodes.figures.run_splits import SplitChoice, are_together_in, split_named, splits_of
 from episodes.figures.scopes import MAX_ENDINGS, filtered, floor_of

@@ -37,8 +37,8 @@ from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.saved_views import ViewPage
 from episodes.dashboard.view_parameters import definitions_context, overrides_context
-from episodes.figures.curves.curve_query import OF_SEVERAL, CurveQuery
-from episodes.figures.curves.curve_query import PARAMETERS as SWITCHES
+from episodes.figures.curves.curve_parameters import OF_SEVERAL, CurveQuery
+from episodes.figures.curves.curve_parameters import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_series import curve_charts
 from episodes.figures.curves.figure_menu import SCALAR, Figure
 from episodes.figures.curves.pages import panel_of

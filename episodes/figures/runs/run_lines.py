@@ -26,8 +26,8 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from episodes.figures.environments.environment_figures import ScopeOutline, outline_of
-from episodes.figures.figures import ScopeFigures, judged
 from episodes.figures.run_splits import SplitChoice, in_split, labelled, splits_of
+from episodes.figures.scope_figures import ScopeFigures, judged
 from episodes.figures.scopes import filtered, floor_of, scope_seen_by
 from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
 from episodes.models import Episode, Run

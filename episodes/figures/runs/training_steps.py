@@ -22,7 +22,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.group_states import GroupCount
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import EndedReturn
-from episodes.figures.figures import EndingRow, ScopeFigures, judged
+from episodes.figures.scope_figures import EndingRow, ScopeFigures, judged
 from episodes.figures.spreads import count_groups
 from episodes.models import Episode, Run
 

@@ -22,7 +22,7 @@ from episodes.dashboard.view_parameters import definition_context
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.players import at_task
 from episodes.figures.scopes import scope_of
-from episodes.figures.tasks.failures import clusters_of
+from episodes.figures.tasks.environment_failures import clusters_of
 from episodes.figures.tasks.task_figures import TaskQuery
 from episodes.transcript.cards import message_cards
 from episodes.visibility import TaskGuard, content_of

@@ -18,7 +18,7 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
 from environments.files.rows import many
 from environments.filtering.command_options import add_filter, filter_in
-from environments.hosts import printer
+from environments.hosts import masked_output
 from environments.hosts.every_host import EveryHost
 from environments.hosts.loading import load
 from environments.models import UNRESTRICTED
@@ -84,7 +84,7 @@ class Command(TerminalCommand):
         self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]
     ) -> Iterator[Reexecution]:
         """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
-        printer.start_for(self)
+        masked_output.start_for(self)
         registry = load(environments or conf.specifications(), conf.loading())
         episodes = Episode.objects.select_related("environment", "task", "prompt")
         with asyncio.Runner() as runner:

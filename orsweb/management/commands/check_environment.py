@@ -29,7 +29,7 @@ from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero, finite
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback
-from environments.hosts import printer, worker_process
+from environments.hosts import masked_output, worker_process
 from environments.hosts.remote_url import is_remote, parse
 from environments.hosts.repositories import repository_in, specifications_in
 from environments.local_sandboxes.service import local_secrets, sandboxes
@@ -98,7 +98,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
-        printer.start_for(self)
+        masked_output.start_for(self)
         classes: list[str | None] = [environment]
         if environment and (repository := repository_in(environment)):
             try:

@@ -28,14 +28,14 @@ from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback, shorten
-from environments.hosts import printer
+from environments.hosts import masked_output
 from environments.hosts.every_host import EveryHost
 from environments.hosts.loading import load
 from environments.local_sandboxes.service import sandboxes
 from environments.models import Environment
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
-from environments.schemas.callable_tools import uncallable_names
+from environments.schemas.callable_names import uncallable_names
 from environments.schemas.object_schemas import unsent_schemas
 from environments.service import get_service
 from environments.tasks.sync import Begin, check_tasks, declared_columns
@@ -112,7 +112,7 @@ class Command(TerminalCommand):
     ) -> None:
         if check:
             settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
-            printer.start_for(self)
+            masked_output.start_for(self)
             _check(host, go_on_watched(settings.ORSWEB_RELOAD_LIMIT))
             return
         before = succession.inherited()
@@ -139,7 +139,7 @@ class Command(TerminalCommand):
     def _serve(self, server: ServerProcess) -> None:
         """Serve in this process, whose supervisor watches the server's heartbeat."""
         settings.ORSWEB_CLUSTER = server.place.address
-        printer.start()
+        masked_output.start()
         try:
             if pending_migrations.is_behind():
                 with database_lock.acquire():

@@ -12,7 +12,7 @@ from environments import conf
 from environments.authoring.registry import Registry
 from environments.display.terminal import TerminalCommand
 from environments.errors import EnvironmentFault, Unhostable, author_traceback
-from environments.hosts import printer
+from environments.hosts import masked_output
 from environments.hosts.every_host import EveryHost, remote_environments
 from environments.hosts.loading import load
 from environments.runtime.threads import ThreadPool
@@ -38,7 +38,7 @@ class Command(TerminalCommand):
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
-        printer.start_for(self)
+        masked_output.start_for(self)
         try:
             registry = load(environments or conf.specifications(), conf.loading())
             report = asyncio.run(_sync(registry, is_whole=not environments))

@@ -19,9 +19,9 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.limits import Limits
 from environments.runtime.call_outcome import CallResult
+from environments.runtime.call_table import Call
 from environments.runtime.local_host import LocalHost
 from environments.runtime.service import SessionService
-from environments.runtime.session_calls import Call
 from environments.runtime.session_request import SessionRequest
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode

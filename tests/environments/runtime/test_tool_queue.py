@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from environments.authoring.tools import Tool
-from environments.runtime.session_calls import Call
+from environments.runtime.call_table import Call
 from environments.runtime.tool_queue import ToolQueue
 from environments.wire import ToolSpec
 from tests.environments.runtime.play import Play, ended, until, within

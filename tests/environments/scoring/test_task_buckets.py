@@ -7,13 +7,13 @@ from django.db.models.expressions import RawSQL
 
 from environments import conf
 from environments.models import Environment, Task, TaskStatistics
+from environments.scoring.success_interval import interval
 from environments.scoring.task_buckets import (
     BUCKETS,
     Bucket,
     Thresholds,
     bucket_of,
     bucket_sql,
-    interval,
     statistics_in,
     tasks_in,
 )

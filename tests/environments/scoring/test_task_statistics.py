@@ -9,7 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.convention import Convention, coverage_of
-from environments.scoring.task_buckets import Interval, Thresholds
+from environments.scoring.success_interval import Interval
+from environments.scoring.task_buckets import Thresholds
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from django.test import AsyncClient, Client
 from django_eventstream.views import get_listener_manager
 from pytest_django import Settings
 
-from environments.runtime.session_calls import RunningCall
+from environments.runtime.call_table import RunningCall
 from episodes.dashboard import events as events_page
 from episodes.recording import live
 from episodes.recording.live import Live

@@ -12,7 +12,7 @@ from openreward.api.environments.types import Message
 from ors.client.environment import convert_tool_response as converted_by_ors
 
 from environments.hosts import loading
-from environments.schemas.callable_tools import tool_called
+from environments.schemas.callable_names import tool_called
 from environments.schemas.object_schemas import object_schema
 from episodes.people.provider_formats import Format, Unrepresentable, prompt_as, tools_as
 from tests.images import BAD_IMAGES

@@ -12,7 +12,7 @@ import pytest
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition
 from episodes.figures import summary_cover as covers
-from episodes.figures.curves.curve import curve
+from episodes.figures.curves.curve_points import curve
 from episodes.figures.groups.groups import groups_of
 from episodes.figures.scopes import scope_of
 from episodes.models import Run, StepGroup
@@ -76,7 +76,7 @@ def from_curve(run: Run, definition: Definition) -> list[tuple[Any, Any, Any]]:
 
 def test_a_curve_counts_the_groups_that_the_pages_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ENDINGS", 8)
-    monkeypatch.setattr("episodes.figures.curves.curve.EPISODES_A_POINT", 1)
+    monkeypatch.setattr("episodes.figures.curves.curve_points.EPISODES_A_POINT", 1)
     run = play_groups()
     expected = [from_pages(run, definition) for definition in DEFINITIONS]
     assert [from_curve(run, definition) for definition in DEFINITIONS] == expected

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED, Environment, Split, Viewer
-from environments.scoring.task_buckets import interval
+from environments.scoring.success_interval import interval
 from episodes.models import SuiteVersion
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.standings import SuiteRow, standings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from environments import wire
 from environments.agents.ors.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole_response
 from environments.runtime.call_outcome import CallResult
-from environments.runtime.session_calls import Call
+from environments.runtime.call_table import Call
 from tests.rows import each
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from environments.scoring.definition import Definition
-from environments.scoring.task_buckets import Z_95
+from environments.scoring.success_interval import Z_95
 from episodes.figures.comparison import compared_episodes
 from episodes.figures.comparison.run_comparison import Pairing, RunFigure, pairing_of
 from episodes.models import Run

@@ -11,7 +11,7 @@ from episodes.figures import summary_cover
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves import components as module
 from episodes.figures.curves.components import ComponentPoint, component_curves
-from episodes.figures.curves.curve import curve
+from episodes.figures.curves.curve_points import curve
 from episodes.figures.scopes import scope_of
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Run
 from tests.episodes.ended import end_episode

@@ -15,7 +15,7 @@ from environments.scoring.definition import Definition, definition_of, definitio
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.figures.activity import activity, together
 from episodes.figures.comparison.run_comparison import pairing_of
-from episodes.figures.curves.curve import Curve, curve, curve_of
+from episodes.figures.curves.curve_points import Curve, curve, curve_of
 from episodes.figures.groups.groups import group_of, groups_of
 from episodes.figures.players import at_task
 from episodes.figures.scopes import scope_of

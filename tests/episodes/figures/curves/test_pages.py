@@ -19,7 +19,7 @@ from environments.models.viewer import UNRESTRICTED
 from environments.scoring.convention import Convention
 from episodes.figures import scopes
 from episodes.figures.curves import curve_series
-from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_parameters import CurveQuery
 from episodes.figures.curves.smoothing import averaged, smoothed
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
 from tests.episodes.ended import count_statistics, end_episode

@@ -14,7 +14,7 @@ from episodes.figures import summary_cover as covers
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves import zoom
 from episodes.figures.curves.curve_chart import charts_of
-from episodes.figures.curves.curve_query import CurveQuery
+from episodes.figures.curves.curve_parameters import CurveQuery
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import FIGURES
 from episodes.filtering.conditions import NamedRows

@@ -12,7 +12,7 @@ from django.test import Client
 from environments.models import Environment, Task
 from environments.scoring.definition import Definition
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.curve import curve
+from episodes.figures.curves.curve_points import curve
 from episodes.figures.curves.revision_marks import marks_of, pooled_in
 from episodes.figures.scopes import scope_of
 from episodes.models import EnvironmentRevision, Episode, Run

@@ -14,9 +14,9 @@ from environments.models import UNRESTRICTED, Environment, Split, SplitEntry, Ta
 from environments.runtime.records import RunInfo
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition, definition_of
-from episodes.figures.figures import PassRate, pass_rates
 from episodes.figures.leaderboard.leaderboard import Leaderboard, LeaderboardQuery
 from episodes.figures.leaderboard.leaderboard_results import By
+from episodes.figures.pass_at_k import PassRate, pass_rates
 from episodes.models import Episode
 from episodes.rollups.recount import rebuild
 from tests.episodes.playing import play

@@ -11,7 +11,7 @@ import pytest
 from environments import ToolOutput, tool, wire
 from environments.database.storable import digest_of
 from environments.errors import InvalidRequest, SessionNotFound
-from environments.runtime.session_calls import Call
+from environments.runtime.call_table import Call
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Counter, Gated, Scored
 from tests.envs_base import Gate, said

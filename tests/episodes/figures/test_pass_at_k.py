@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from episodes.figures.figures import pass_at, pass_rates
+from episodes.figures.pass_at_k import pass_at, pass_rates
 from tests.rows import each
 
 

@@ -13,10 +13,10 @@ from environments.models import Environment
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import Definition, DefinitionOverrides, definition_of
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves.curve import Curve, curve, curve_of
+from episodes.figures.curves.curve_points import Curve, curve, curve_of
 from episodes.figures.environments.histogram import histogram
-from episodes.figures.error_bounds import error_bound_of, sentence_of
 from episodes.figures.scopes import Scope, scope_of
+from episodes.figures.sketch_error import error_bound_of, sentence_of
 from episodes.figures.summary_cover import covers_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, play

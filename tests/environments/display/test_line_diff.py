@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from environments.display.json_diff import MAX_COMPARED, MAX_LINES, diff
+from environments.display.line_diff import MAX_COMPARED, MAX_LINES, diff
 
 
 def shown(before: str, after: str) -> list[str]:

@@ -23,8 +23,7 @@ from episodes.attempts.group_states import GroupCount, GroupCounter, counts_toge
 from episodes.attempts.summary import JudgedSummary
 from episodes.figures.block_queries import Axis, StoredBlock, groups_by_step
 from episodes.figures.curves.zoom import WHOLE, Range, zoomed
-from episodes.figures.error_bounds import error_bound_of, sentence_of
-from episodes.figures.figures import (
+from episodes.figures.scope_figures import (
     EndingRow,
     ScopeFigures,
     by_definition_together,
@@ -32,6 +31,7 @@ from episodes.figures.figures import (
     judged,
 )
 from episodes.figures.scopes import Scope
+from episodes.figures.sketch_error import error_bound_of, sentence_of
 from episodes.figures.summary_cover import SummaryCover, covers_of
 
 MAX_POINTS = 500
@@ -117,7 +117,7 @@ class Curve:
     """`CurvePoint.ends` of all points together; empty without a point."""
     success_error: float
     """By how much the success rate of all points may be off, 0 to 1; 0.0 if it is exact (see
-    `error_bounds.py`)."""
+    `sketch_error.py`)."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str

@@ -18,7 +18,7 @@ from environments.errors import Draining, NotPlaying
 from episodes.figures.summary_cover import STILL_COUNTED
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
-from orsweb.demo import page
+from orsweb.demo import load_page
 from orsweb.demo.script import SHARES
 from tests.environments.agents.ors.serving import serving
 from tests.episodes.ended import end_episodes
@@ -54,7 +54,7 @@ def press(client: Client) -> str:
 
 
 async def test_it_plays_once_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "EPISODES", 40)
+    monkeypatch.setattr(load_page, "EPISODES", 40)
     async with serving("environments.builtin.guess:Guess") as client:
         texts, counts = [], []
         for _ in range(2):
@@ -95,7 +95,7 @@ def test_a_second_press_shows_the_progress_of_the_first(client: Client, running:
 
 
 def test_two_jobs_of_a_process_do_not_play_at_once(client: Client) -> None:
-    with page.LOADING:
+    with load_page.LOADING:
         assert "is being loaded already" in press(client)
 
 
@@ -123,9 +123,9 @@ if connection.vendor == "postgresql":
 def test_what_keeps_the_demo_from_playing_is_said(
     error: Exception, sentence: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "ask_service", Mock(side_effect=error))
+    monkeypatch.setattr(load_page, "ask_service", Mock(side_effect=error))
     assert sentence in press(client)
-    assert not page.LOADING.locked()
+    assert not load_page.LOADING.locked()
 
 
 def test_an_empty_server_says_what_it_is_and_what_to_do_first(client: Client) -> None:
