@@ -60,6 +60,8 @@ class PaletteAction(NamedTuple):
     """What follows the path in the address: a query string or a fragment."""
     permission: str = ""
     """Permission that it needs besides that of the page."""
+    kind: Literal["action", "page"] = "action"
+    """Whether people go there to do it, or to read."""
 
 
 class AdminLink(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.text import Truncator
 
 from environments.database.folding import contains
-from environments.features import named
+from environments.features import PageLink, features, named, url_of_page
 from environments.models import Environment, Split, Task, Viewer
 from environments.models.folding import fold, fold_term
 from environments.service import task_line
@@ -76,7 +76,8 @@ def _numbered(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
     if not (match := _NUMBER.fullmatch(text)):
         return
     if (match["kind"] or "episode").lower() == "task":
-        yield from _task_places(Task.objects.seen_by(viewer).filter(pk=match["number"]))
+        for place in _task_places(Task.objects.seen_by(viewer).filter(pk=match["number"])):
+            yield replace(place, name=f"task {match['number']}: {place.name}")
         return
     episodes = Episode.objects.seen_by(viewer).filter(pk=match["number"])
     for pk in episodes.values_list("pk", flat=True):
@@ -105,7 +106,8 @@ def _tasks(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
 
 
 def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    """Yield the tasks whose line has all the words; it has no hidden fields."""
+    """Yield the tasks whose line has words that begin with those of the text; it has no hidden
+    fields."""
     if len(text) < MIN_TITLE_CHARACTERS:
         return
     newest = Task.objects.aggregate(newest=Max("pk"))["newest"] or 0
@@ -114,13 +116,13 @@ def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
         rows = rows.filter(
             contains(Coalesce("folded", "spec", output_field=TextField()), fold_term(word))
         )
-    rows, words = rows.order_by("-pk")[:MAX_READ_TASKS], fold(text).split()
+    rows, starts = rows.order_by("-pk")[:MAX_READ_TASKS], _WORD.findall(fold(text))
 
-    def has_words(task: Task) -> bool:
-        line = fold(task_line(task.environment, task.spec))
-        return all(word in line for word in words)
+    def has_starts(task: Task) -> bool:
+        words = _WORD.findall(fold(task_line(task.environment, task.spec)))
+        return all(any(word.startswith(start) for word in words) for start in starts)
 
-    yield from _task_places(rows, has_words)
+    yield from _task_places(rows, has_starts)
 
 
 def _task_places(
@@ -134,11 +136,15 @@ def _task_places(
         yield NamedPlace("task", f"{line} ({place})", reverse("task", args=[task.pk]))
 
 
+def has_words(name: str, text: str) -> bool:
+    """Return whether the name has all words of the text, in any order and case."""
+    return all(word in name.casefold() for word in text.casefold().split())
+
+
 def with_best_words(names: Iterable[str], text: str) -> list[str]:
     """Return the first MAX_OF_A_KIND of the names with all words of the text, in any order and case,
     the best matches first."""
-    words = text.casefold().split()
-    rows = [name for name in names if all(word in name.casefold() for word in words)]
+    rows = [name for name in names if has_words(name, text)]
     return sorted(rows, key=lambda name: distance(name, text))[:MAX_OF_A_KIND]
 
 
@@ -150,9 +156,17 @@ def with_words(rows: QuerySet[Named], text: str) -> QuerySet[Named]:
 
 
 def _environments(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
-    rows = with_words(Environment.objects.seen_by(viewer), text)
-    for name in rows.order_by("-is_hosted", "position").values_list("name", flat=True):
-        yield NamedPlace("environment", name, reverse("environment", args=[name]))
+    """Yield the environments with that name, and pages about one, such as `math leaderboard`."""
+    rows = Environment.objects.seen_by(viewer).order_by("-is_hosted", "position")
+    names = list(rows.values_list("name", flat=True))
+    for name in names:
+        if has_words(name, text):
+            yield NamedPlace("environment", name, reverse("environment", args=[name]))
+    pages = [link for feature in features() for link in feature.environment_pages]
+    for label, page, *_ in (PageLink("Leaderboard", "leaderboard"), *pages):
+        for name in names:
+            if has_words(f"{name} {label}", text) and not has_words(name, text):
+                yield NamedPlace("page", f"{name} {label}", url_of_page(page, name))
 
 
 def _runs(text: str, viewer: Viewer) -> Iterator[NamedPlace]:

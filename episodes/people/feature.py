@@ -38,6 +38,11 @@ FEATURE = Feature(
     },
     permissions_to_change={"notes": WRITE_NOTES},
     menu=[MenuPage("play", "Play", "p", "M7 4l12 8-12 8z", after="compare", is_on_phones=True)],
-    actions=[PaletteAction("New study", "study_new"), PaletteAction("Invite people", "invites")],
+    actions=[
+        PaletteAction("New study", "study_new"),
+        PaletteAction("Invite people", "invites"),
+        PaletteAction("Studies", "studies", kind="page"),
+        PaletteAction("People", "people", kind="page"),
+    ],
     upkeep="episodes.people.seen_tasks",
 )

@@ -63,7 +63,8 @@ RAIL = (
 
 ACTIONS = (
     PaletteAction("Connect an agent", "overview", rest="#connect"),
-    PaletteAction("Conversations", "rollouts"),
+    PaletteAction("Curves", "curves", kind="page"),
+    PaletteAction("Conversations", "rollouts", kind="page"),
     PaletteAction(
         "Quarantine failing tasks",
         "admin:environments_task_bulk",
@@ -72,7 +73,7 @@ ACTIONS = (
         "environments.change_task",
     ),
     PaletteAction("Load demo data", "load_demo"),
-    PaletteAction("Operations", "operations"),
+    PaletteAction("Operations", "operations", kind="page"),
     PaletteAction(
         "Create API key", "admin:environments_apikey_add", permission="environments.add_apikey"
     ),
@@ -141,11 +142,12 @@ def _keyboard_shortcuts(pages: tuple[MenuPage, ...]) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def palette_actions(context: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the labels and addresses of what the palette offers the visitor to do."""
+def palette_actions(context: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the labels, addresses and kinds of what the palette offers the visitor to do, and of
+    pages that the rail lacks."""
     user = _user(context)
     return [
-        (action.label, url + action.rest)
+        (action.label, url + action.rest, action.kind)
         for action in (*ACTIONS, *(each for feature in features() for each in feature.actions))
         if (url := _page_url(action.name, *action.arguments))
         and _may_open(context, action.name)

@@ -14,6 +14,9 @@ pytestmark = pytest.mark.django_db
 VIEWERS = {
     "Connect an agent": "/#connect",
     "Conversations": "/conversations/",
+    "Curves": "/runs/curves/",
+    "Studies": "/play/studies/",
+    "People": "/play/people/",
     "Change password": "/accounts/password/",
 }
 CURATORS = {
@@ -38,7 +41,9 @@ OPERATORS = {
     [("viewer", VIEWERS), ("curator", CURATORS), ("operator", OPERATORS)],
 )
 def test_it_offers_what_a_person_may_do(group: str, actions: dict[str, str]) -> None:
-    links = re.findall('<a href="([^"]*)">([^<]*)</a>', offered(client_of(group)))
+    links = re.findall(
+        'href="([^"]*)" data-kind="(?:action|page)">([^<]*)', offered(client_of(group))
+    )
     assert {label: unescape(address) for address, label in links} == actions
 
 

@@ -29,6 +29,8 @@ def found(client: Client, text: str) -> list[tuple[str, str]]:
         ("test #1", [("task", "math test #1")]),
         ("math TEST#1", [("task", "math test #1")]),
         ("test 1", [("task", "math test #1")]),
+        ("doctor math", [("page", "math Reward doctor")]),
+        ("math lead", [("page", "math Leaderboard")]),
         ("chess test #1", []),
         ("test #2", []),
         ("core", [("suite", "core-bench")]),
@@ -61,7 +63,8 @@ def test_a_number_is_an_episode_and_its_address_opens_it(client: Client) -> None
 def test_a_task_is_found_by_its_number_and_by_its_index_in_any_split(client: Client) -> None:
     task, other = (make_task({"question": f"Mend {name}."}) for name in "ab")
     make_split(task, other, name="train")
-    assert ("task", "Mend b. (math train #1)") in found(client, f"Task {other.pk}")
+    numbered = ("task", f"task {other.pk}: Mend b. (math train #1)")
+    assert numbered in found(client, f"Task {other.pk}")
     assert ("task", "math train #1") in found(client, "task 1")
     assert ("task", "math train #1") in found(client, "math task 1")
 
@@ -80,7 +83,7 @@ def test_tasks_are_found_by_the_words_of_their_lines_among_the_newest(
     make_split(old, new, name="test")
     both = [("task", "Mend b. (math test #1)"), ("task", "Mend a. (math test #0)")]
     assert found(client, "MEND") == both and found(client, "a. mend") == both[1:]
-    assert found(client, "teal") == found(client, "mend teal") == []
+    assert found(client, "teal") == found(client, "mend teal") == found(client, "end a") == []
     monkeypatch.setattr(named_places, "MAX_SEARCHED_TASKS", 1)
     assert found(client, "mend") == both[:1]
 
