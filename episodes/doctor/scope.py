@@ -231,16 +231,16 @@ class DoctorScope:
     def attempts_with_steps(self) -> list[SampledAttempt]:
         """The newest attempts of each run that have its share of MAX_STEPS steps together, whose
         steps are read."""
-        result, left = list[SampledAttempt](), MAX_STEPS
+        result, budget = list[SampledAttempt](), MAX_STEPS
         groups = sorted(
             self.attempts_by_run.values(),
             key=lambda attempts: sum(attempt.steps for attempt in attempts),
         )
         for place, attempts in enumerate(groups):
             totals = accumulate(attempt.steps for attempt in attempts)
-            count = sum(total <= left // (len(groups) - place) for total in totals)
+            count = sum(total <= budget // (len(groups) - place) for total in totals)
             result += attempts[:count]
-            left -= sum(attempt.steps for attempt in attempts[:count])
+            budget -= sum(attempt.steps for attempt in attempts[:count])
         return result
 
     @property

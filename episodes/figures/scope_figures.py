@@ -54,14 +54,14 @@ refused calls, split, and environment."""
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
     """Summarize one row or more, which have been read for this definition of return."""
     numbers = [row[0] for row in rows]
-    expired = [row for row in rows if row[1] in EXPIRED_KINDS]
+    late_rows = [row for row in rows if row[1] in EXPIRED_KINDS]
     return Summary(
         first_end=min(numbers),
         last_end=max(numbers),
         episodes=len(rows),
         causes=dict(Counter([row[1] for row in rows])),
         own=_distributions([row for row in rows if row[1] in OWN_KINDS], return_),
-        expired=_distributions(expired, return_) if expired else None,
+        expired=_distributions(late_rows, return_) if late_rows else None,
     )
 
 

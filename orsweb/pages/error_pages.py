@@ -91,10 +91,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def _is_for_programs(request: HttpRequest) -> bool:
     """Return whether to answer in JSON: requests for the API, whose root is a page, unless they are
     a browser's, and those that want nothing else."""
-    api, accepted = f"{conf.path_prefix()}/api/", request.headers.get("Accept", "")
-    if "text/html" in accepted:
+    api, accept = f"{conf.path_prefix()}/api/", request.headers.get("Accept", "")
+    if "text/html" in accept:
         return False
-    return "json" in accepted or (request.path.startswith(api) and request.path != api)
+    return "json" in accept or (request.path.startswith(api) and request.path != api)
 
 
 def fault_page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:

@@ -33,7 +33,7 @@ MIN_KEPT = 1e-6
 def repeated_calls(scope: DoctorScope) -> DoctorFinding:
     repeats, minimum = int(scope.thresholds["repeats"]), scope.thresholds["attempts"]
     calls = _repeated(scope.steps, repeats)
-    paid = {call.episode for call in calls}
+    paid_episodes = {call.episode for call in calls}
     groups = defaultdict[int | None, list[int]](list)
     for attempt in scope.attempts_with_steps:
         groups[attempt.run].append(attempt.id)
@@ -42,9 +42,9 @@ def repeated_calls(scope: DoctorScope) -> DoctorFinding:
         return finding
     run, attempts = max(
         ((run, ids) for run, ids in groups.items() if len(ids) >= minimum),
-        key=lambda group: len(paid.intersection(group[1])) / len(group[1]),
+        key=lambda group: len(paid_episodes.intersection(group[1])) / len(group[1]),
     )
-    count, total = len(paid.intersection(attempts)), len(attempts)
+    count, total = len(paid_episodes.intersection(attempts)), len(attempts)
     name = next((row.name for row in scope.attempts_by_run if row and row.pk == run), "")
     of_run = f" of {name}" if name and not scope.run else ""
     sentence = (
@@ -123,12 +123,12 @@ def _first_step(scope: DoctorScope, repeats: int) -> int | None:
         count = sum(total <= MAX_STEPS // len(course.phases) for total in totals)
         samples.append([attempt.id for attempt in attempts[:count]])
     steps = Step.objects.filter(episode__in=[pk for sample in samples for pk in sample]).order_by()
-    paid = {call.episode for call in _repeated(steps, repeats)}
+    paid_episodes = {call.episode for call in _repeated(steps, repeats)}
     least = scope.thresholds["repeated"]
     starts = (
         int(phase.x)
         for phase, sample in zip(course.phases, samples, strict=True)
-        if sample and 0 < len(paid.intersection(sample)) >= least * len(sample)
+        if sample and 0 < len(paid_episodes.intersection(sample)) >= least * len(sample)
     )
     return next(starts, None)
 

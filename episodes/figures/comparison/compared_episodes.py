@@ -50,9 +50,9 @@ class ComparedEpisodes:
         if a run has none. Three queries for each run."""
         lows, highs = list[int](), list[int]()
         for run in runs:
-            ended = _steps(run, viewer).filter(ENDED)
-            first = ended.order_by("run_step", "pk").first()
-            last = ended.order_by("-run_step", "-pk").first()
+            steps = _steps(run, viewer).filter(ENDED)
+            first = steps.order_by("run_step", "pk").first()
+            last = steps.order_by("-run_step", "-pk").first()
             if first is None or last is None:
                 return None
             lows.append(first)

@@ -57,10 +57,10 @@ def clusters_among(causes: Mapping[int, str]) -> list[FailureCluster]:
     if not ids:
         return []
     last = Step.objects.filter(episode=OuterRef("pk"), status="failed").order_by("-index")
-    failed = Episode.objects.filter(pk__in=ids).values_list(
+    rows = Episode.objects.filter(pk__in=ids).values_list(
         "pk", Left("detail", MAX_CHARACTERS), Subquery(last.values("pk")[:1])
     )
-    details = {pk: (detail, step) for pk, detail, step in failed}
+    details = {pk: (detail, step) for pk, detail, step in rows}
     steps = Step.objects.filter(pk__in=[step for _, step in details.values() if step])
     exceptions = {
         pk: (tool, ": ".join(filter(None, (reason, error))))
