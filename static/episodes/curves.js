@@ -10,9 +10,12 @@ const behind = document.getElementById("behind");
 const query = new URLSearchParams(panel?.dataset.query ?? "");
 let charts = []; // {data, chart} of each canvas, in order
 
-// What all charts hide and highlight, by key of a curve; the address has both.
-const listed = (name) => new Set((query.get(name) ?? "").split(",").filter(Boolean));
-const view = { hidden: listed("hidden"), highlighted: listed("highlight"), hovered: null };
+// What all charts hide and highlight, by key of a curve; the address has both. If it highlights nothing, the best of
+// many stand out.
+const NONE = "none"; // in the address: not even these
+const listed = (text) => new Set((text ?? "").split(",").filter((key) => key && key !== NONE));
+const isBest = Boolean(panel?.dataset.best) && !query.has("highlight"); // bands of these would hide the others
+const view = { hidden: listed(query.get("hidden")), highlighted: listed(isBest ? panel.dataset.best : query.get("highlight")), hovered: null, isBest };
 
 function data() {
   return JSON.parse(document.getElementById("curve-data").textContent);
@@ -50,7 +53,8 @@ function keep() {
 
 // A part of the axis stays while the axis does.
 function withKept(asked) {
-  const names = (asked.get("x") ?? "episode") === (query.get("x") ?? "episode") ? [...KEPT, "from", "to"] : KEPT;
+  const axisOf = (parameters) => parameters.get("x") ?? panel.dataset.x;
+  const names = axisOf(asked) === axisOf(query) ? [...KEPT, "from", "to"] : KEPT;
   for (const name of names) query.has(name) ? asked.set(name, query.get(name)) : asked.delete(name);
   return asked;
 }
@@ -125,7 +129,8 @@ function redraw() {
 
 function toggle(name, keys, key) {
   if (!keys.delete(key)) keys.add(key);
-  set(name, [...keys].join());
+  if (name === "highlight") view.isBest = false;
+  set(name, [...keys].join() || (name === "highlight" && panel.dataset.best ? NONE : ""));
   keep();
   markLegends();
   redraw();

@@ -12,7 +12,7 @@
 //                  points: [{x, xTo, y, raw, low, high, min, max, n, …}, …]}, …]}
 // y, raw (only if smoothed), low, high, min and max (only with light bands) may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
-import { linearAxis, logAxis, numberTicks, timeAxis, timeTicks } from "./chart_axes.js";
+import { linearAxis, logAxis, numberTicks, roundAxis, timeAxis, timeTicks } from "./chart_axes.js";
 import { ChartTooltip } from "./chart_tooltip.js";
 import { large, MIN_SHOWN } from "./figures.js";
 import { keyOf } from "./keys.js";
@@ -26,7 +26,7 @@ const MAX_THICK = 12; // curves that are drawn as thick lines
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 // `view` says what charts that are shown together hide and highlight: {hidden, highlighted: sets of keys of series or
-// curves, hovered: a key or null}. Whoever changes it calls `redraw`.
+// curves, hovered: a key or null, isBest: whether nobody chose these, so that they have no bands}. Whoever changes it calls `redraw`.
 export function drawChart(canvas, data, view = { hidden: new Set(), highlighted: new Set(), hovered: null }) {
   const state = { canvas, data, view, cursor: null, hovered: null, near: null, drag: null, colours: new Map() };
   state.tooltip = new ChartTooltip(canvas);
@@ -58,7 +58,9 @@ export function drawChart(canvas, data, view = { hidden: new Set(), highlighted:
 
 const holds = (keys, { key, curve }) => keys.has(key) || keys.has(curve);
 const isHidden = ({ view }, series) => holds(view.hidden, series);
-const isPicked = ({ view }, series) => holds(view.highlighted, series) || (view.hovered !== null && [series.key, series.curve].includes(view.hovered));
+const keepsBands = ({ view }, series) => !view.isBest && holds(view.highlighted, series);
+const isHovered = ({ view, near }, { key, curve }) => near === key || (view.hovered !== null && [key, curve].includes(view.hovered));
+const isPicked = (state, series) => holds(state.view.highlighted, series) || isHovered(state, series);
 
 // --- configuration of Chart.js ------------------------------------------------------------------------------------------
 
@@ -120,33 +122,35 @@ function endOf(kind, { x, xTo }) {
 }
 
 // The y axis holds all lines that are shown, and the bands of those that keep theirs: pointing at one changes no axis.
+// Figures for papers have the same (`axis_limits.py`).
 function yAxis(state, height) {
   const { data, view } = state;
   const most = Math.max(2, Math.floor(height / 45));
   if (data.isShare && !data.log) return linearAxis(0, 1, most);
   const shown = data.series.filter((series) => !isHidden(state, series));
   const values = shown.flatMap((series) => {
-    const hasBands = shown.length <= data.maxBands || holds(view.highlighted, series);
+    const hasBands = shown.length <= data.maxBands || keepsBands(state, series);
     return series.points.flatMap(({ y, raw, low, high, min, max }) => [y, raw, ...(hasBands ? [low, high, min, max] : [])]);
   });
   const drawn = values.map((value) => drawable(state, value)).filter((value) => value !== null && value !== undefined);
   if (!drawn.length) return data.log ? logAxis(0.1, 10, most) : linearAxis(0, 1, most);
   const [low, high] = [least(drawn), -least(drawn.map((value) => -value))];
   if (data.log) return logAxis(low, high, most);
-  return low === high ? linearAxis(low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2, most, { isRound: true }) : linearAxis(low, high, most, { isRound: true });
+  return roundAxis(low, high, most);
 }
 
 const least = (values) => values.reduce((low, value) => Math.min(low, value), Infinity);
 
 function datasets(state, series) {
   const { data, view } = state;
-  const isBold = isPicked(state, series) || state.near === series.key;
-  const isFaint = !isBold && (view.highlighted.size > 0 || view.hovered !== null);
-  const isThin = data.series.length > MAX_THICK;
+  const isBold = isPicked(state, series);
+  const isFaint = !isBold && (data.series.some((other) => holds(view.highlighted, other)) || view.hovered !== null);
+  const shown = data.series.filter((other) => !isHidden(state, other));
+  const isThin = shown.length > MAX_THICK;
   const line = lineColour(state, series, isFaint ? 0.25 : isThin && !isBold ? 0.6 : 1);
   const hidden = isHidden(state, series);
   const order = isBold ? 0 : 1; // the highest is drawn first
-  const hasBands = isBold || data.series.filter((other) => !isHidden(state, other)).length <= data.maxBands;
+  const hasBands = shown.length <= data.maxBands || keepsBands(state, series) || isHovered(state, series);
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, order, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {

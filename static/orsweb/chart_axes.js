@@ -1,6 +1,7 @@
 // The ends and ticks of the axes of a chart, and what stands at the ticks.
 import { large, MIN_SHOWN } from "./figures.js";
 
+const ROUND_PARTS = 5; // of a round axis: its ends are multiples of a part, at every height and in figures for papers
 const NEAR = 0.05; // of an axis: a round number this close to its end becomes the end
 const FINE = [1, 2, 5, 10, 15, 30];
 const TIMES = [...FINE, ...FINE.map((minutes) => minutes * 60), ...[1, 2, 3, 6, 12].map((hours) => hours * 3600)];
@@ -17,16 +18,25 @@ function multiples(low, high, step) {
   return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
 }
 
-// Return {low, high, ticks} of an axis of numbers. `least`: the smallest step, 1 for whole numbers; `isRound`: whether
-// it ends at ticks.
-export function linearAxis(low, high, most, { least = 0, isRound = false } = {}) {
+// Return {low, high, ticks} of an axis of numbers. `least`: the smallest step, 1 for whole numbers.
+export function linearAxis(low, high, most, { least = 0 } = {}) {
   const span = high - low;
   if (!(span > 0)) return { low: low - 0.5, high: high + 0.5, ticks: [low] };
   const step = Math.max(roundStep(span, most), least);
   const [below, above] = [Math.floor(low / step) * step, Math.ceil(high / step) * step];
-  if (isRound || low - below <= span * NEAR) low = below;
-  if (isRound || above - high <= span * NEAR) high = above;
+  if (low - below <= span * NEAR) low = below;
+  if (above - high <= span * NEAR) high = above;
   return { low, high, ticks: multiples(low, high, step) };
+}
+
+// Return {low, high, ticks} of an axis of numbers with round ends, as `axis_limits.py` has them.
+export function roundAxis(low, high, most) {
+  if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+  const part = roundStep(high - low, ROUND_PARTS);
+  const ends = [Math.floor(low / part + 1e-9), Math.ceil(high / part - 1e-9)].map((count) => Number((count * part).toPrecision(12)));
+  const step = roundStep(ends[1] - ends[0], most);
+  const isEven = step >= part || Number.isInteger(Number((part / step).toPrecision(6)));
+  return { low: ends[0], high: ends[1], ticks: multiples(...ends, isEven ? step : part) };
 }
 
 export function timeAxis(low, high, most) {

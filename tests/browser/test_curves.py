@@ -26,7 +26,7 @@ def runs(live: LiveServer) -> dict[str, list[int]]:
 @pytest.fixture
 def curve(page: Page, runs: dict[str, list[int]]) -> Page:
     """The page with the first run's curve, a point an episode."""
-    page.goto(f"/runs/curves/?run={FIRST}")
+    page.goto(f"/runs/curves/?run={FIRST}&x=episode")
     assert len(points(page)) == len(runs[FIRST])
     return page
 
@@ -168,6 +168,23 @@ def test_what_is_switched_in_place_stays_with_every_other_switch(
     assert "smooth=0.3" in page.url and "hidden=" in page.url
 
 
+def test_of_many_curves_the_best_stand_out_until_no_highlight_is_wanted(
+    page: Page, live: LiveServer
+) -> None:
+    for number in range(13):
+        play_rounds(live, f"drawn-many-{number}", 1)
+    page.goto("/runs/curves/?by=run")
+    stars = page.locator("[data-highlight][aria-pressed=true]")
+    expect(stars).to_have_count(3)
+    for count in (2, 1, 0):
+        stars.first.click()
+        expect(stars).to_have_count(count)
+    expect(page).to_have_url(re.compile("highlight=none"))
+    page.reload()
+    expect(page.locator("[data-highlight]").first).to_be_visible()
+    expect(stars).to_have_count(0)
+
+
 def test_a_tooltip_tells_the_highest_value_first_and_the_nearest_bold_beside_the_pointer(
     page: Page, runs: dict[str, list[int]]
 ) -> None:
@@ -206,7 +223,7 @@ TOLD = """async () => {
 
 def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-long", 26)  # more than a curve has points at least
-    page.goto("/runs/curves/?run=drawn-long")
+    page.goto("/runs/curves/?run=drawn-long&x=episode")
     assert told(page, "ArrowRight") == "2 endings, the 1st to 2nd"
     assert told(page, "ArrowRight") == "2 endings, the 3rd to 4th"
 
@@ -255,7 +272,7 @@ def end_a_round(page: Page, live: LiveServer, step: int, run: str = "drawn-live"
 def test_chart_tables_and_the_list_of_runs_follow_live(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-live", 2)
     page.clock.install()
-    page.goto("/runs/curves/?run=drawn-live")
+    page.goto("/runs/curves/?run=drawn-live&x=episode")
     page.get_by_role("button", name="drawn-live").click()
     end_a_round(page, live, 101)
     expect(page.get_by_role("link", name="3", exact=True).first).to_be_visible()

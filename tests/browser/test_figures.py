@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from playwright.sync_api import Page
 
 from environments.display.numbers import signed
+from episodes.figures.curves.axis_limits import limits_of
 
 SMALL = [
     0.0,
@@ -68,7 +72,7 @@ def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_roundi
         "import('/static/orsweb/chart.js')).number)"
     )
     assert drawn == ["0", "0", "\N{MINUS SIGN}0.5", "1.23M"]
-    assert page.evaluate(FLAT) == 0.5
+    assert page.evaluate(FLAT) == 0.6
 
 
 AXES = [
@@ -81,12 +85,8 @@ AXES = [
         ["20,000", "40,000", "60,000", "80,000", "100,000"],
     ),
     (["linear", 1, 3, 9, {"least": 1}], 1, 3, ["1", "2", "3"]),
-    (
-        ["linear", -0.07, 0.31, 2, {"isRound": True}],
-        -0.2,
-        0.4,
-        ["\N{MINUS SIGN}0.2", "0", "0.2", "0.4"],
-    ),
+    (["round", -0.07, 0.31, 5], -0.1, 0.4, ["\N{MINUS SIGN}0.1", "0", "0.1", "0.2", "0.3", "0.4"]),
+    (["round", 1.1, 3.2, 13], 1, 3.5, ["1.0", "1.5", "2.0", "2.5", "3.0", "3.5"]),
     (["linear", 0, 1.4e10, 3], 0, 1.4e10, ["0", "5B", "10B"]),
     (["linear", 7, 7, 3], 6.5, 7.5, ["7"]),
     (["log", 0.8, 12, 9], 0.5, 20, ["0.5", "1", "2", "5", "10", "20"]),
@@ -102,3 +102,12 @@ def test_axes_have_round_ticks(page: Page) -> None:
     page.goto("/runs/curves/")
     for axis, low, high, texts in AXES:
         assert page.evaluate(AXIS, axis) == [low, high, texts]
+
+
+def test_figures_for_papers_have_the_same_y_axis(page: Page) -> None:
+    page.goto("/runs/curves/")
+    values = [0.001, 0.03, 0.3, 1.0, 1.1, 4.2, 77.0, 1e6, 2.5e9]
+    for low, high in pairwise(values):
+        for name, is_log in (("round", False), ("log", True)):
+            ends = page.evaluate(AXIS, [name, low, high, 9, {}])[:2]
+            assert ends == pytest.approx(limits_of([low, high], is_log=is_log))

@@ -76,7 +76,7 @@ class RunComparisonQuery:
             curves=replace(
                 curves,
                 filter=of_one_split(filters, split),
-                x="step" if is_matched else curves.x,
+                axis="step" if is_matched else curves.x,
                 figures=curves.figures if "y" in query else ("success", "return"),
             ),
             revision=revision,

@@ -103,7 +103,6 @@ class _Point(NamedTuple):
     value: float | None
     n: int
     """Number of what the value rests on."""
-    coverage: str
     low: float | None = None
     """Ends of the band around the value."""
     high: float | None = None
@@ -137,7 +136,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
             {
                 "figure": figure,
                 "unit": unit,
-                "yTitle": unit[:1].upper() + unit[1:],
+                "yTitle": _y_title(drawing, figure, unit),
                 "isReported": figure in OF_REPORTS,
                 "isShare": figure in ("success", "flat"),
                 "band": band,
@@ -214,6 +213,15 @@ def _unit(drawing: CurveCharts, figure: Figure) -> str:
     return UNITS[figure]
 
 
+def _y_title(drawing: CurveCharts, figure: Figure, unit: str) -> str:
+    is_partial = figure == "components" and any(
+        line.share is not None and line.share < 1 for line in drawing.components
+    )
+    if is_partial:
+        unit = unit.replace(UNITS[figure], "mean where reported")
+    return unit[:1].upper() + unit[1:]
+
+
 def _notes(drawing: CurveCharts, figure: Figure) -> list[str]:
     """Return the sentences about the lines of a chart that a figure for papers has below it."""
     definition, steps, notes = drawing.definition, drawing.steps_of_a_point, list[str]()
@@ -223,6 +231,7 @@ def _notes(drawing: CurveCharts, figure: Figure) -> list[str]:
         notes.append(REPORTED_COMPONENTS)
     if steps > 1:
         notes.append(f"Each point averages up to {steps:,} training steps.")
+    notes += [drawing.failed_note] if drawing.failed_note else []
     return [*notes, f"Smoothing: {drawing.query.smoothing}."]
 
 
@@ -250,8 +259,7 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
     smoothing, lines = drawing.query.smoothing, []
     if figure == "components":
         for line in drawing.components:
-            each = zip(line.of.curve.points, line.component.points, strict=True)
-            points = [_Point(part.mean, part.n, point.coverage.text) for point, part in each]
+            points = [_Point(part.mean, part.n) for part in line.component.points]
             lines.append(_line(line, line.of, points, smoothing, _places(line.of)))
         return lines
     if drawing.groups:
@@ -288,7 +296,6 @@ def _scalar_lines(drawing: CurveCharts, scalar: ScalarChart) -> list[dict[str, A
             _Point(
                 point.mean if point.numbers else None,
                 point.numbers,
-                "",
                 extremes=ends(point) if drawing.has_extremes else None,
             )
             for point in curve.points
@@ -357,6 +364,8 @@ def _names(line: ChartSeries | ComponentLine | GroupLine, curve: str) -> dict[st
         "label": visible(line.label),
         "colour": line.colour,
         "dash": line.dash,
+        "failed": 0 if isinstance(line, ComponentLine) else line.failed,
+        "share": line.share if isinstance(line, ComponentLine) else None,
     }
 
 
@@ -393,7 +402,6 @@ def _line(
                 "n": point.n,
                 "attempts": place.attempts,
                 "behind": place.behind,
-                "coverage": point.coverage,
             }
             for place, point, y, low, high in zip(places, points, *smooth, strict=True)
         ],
@@ -403,7 +411,7 @@ def _line(
 def _points(series: ChartSeries, figure: Figure, drawing: CurveCharts) -> list[_Point]:
     if figure == "tokens":
         tokens = series.tokens.points if series.tokens else ()
-        return [_Point(point.output_tokens, point.known, point.text) for point in tokens]
+        return [_Point(point.output_tokens, point.known) for point in tokens]
     value, *ends = _FIELDS[figure]
     low, high = ends if ends and drawing.query.has_band else ("", "")
     extremes = _EXTREMES.get(figure) if drawing.has_extremes else None
@@ -415,7 +423,6 @@ def _points(series: ChartSeries, figure: Figure, drawing: CurveCharts) -> list[_
         _Point(
             value_of(point, value),
             getattr(point, _RESTS_ON.get(figure, "n")),
-            point.coverage.text,
             value_of(point, low),
             value_of(point, high),
             extremes and (value_of(point, extremes[0]), value_of(point, extremes[1])),
@@ -449,7 +456,7 @@ def csv_of(drawing: CurveCharts) -> Iterator[str]:
     names = list(dict.fromkeys(line.component.name for line in drawing.components))
     tokens = TOKEN_COLUMNS if "tokens" in drawing.query.figures else ()
     own = [
-        *("series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens),
+        *("series", *_COLUMNS, *COVERAGE_COLUMNS, "run_state", *tokens),
         *(f"component:{name}" for name in names),
     ]
     yield csv_line([*own, *(f"{SCALAR}{scalar.name}" for scalar in drawing.scalars)])
@@ -462,6 +469,7 @@ def csv_of(drawing: CurveCharts) -> Iterator[str]:
                     series.label,
                     *(getattr(point, name) for name in _COLUMNS),
                     *coverage_values(point.coverage),
+                    series.run_state,
                     *(series.tokens.points[place][1:] if series.tokens else ()),
                     *(parts[name][place].mean if name in parts else None for name in names),
                     *(None for _ in drawing.scalars),

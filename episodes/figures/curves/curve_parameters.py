@@ -47,15 +47,19 @@ PARAMETERS = (
     "band",
     "minmax",
     "group",
+    "failed",
     "hidden",
     "highlight",
+    "sort",
     "from",
     "to",
     "format",
     "size",
 )
-OF_SEVERAL = ("by", "runs", "group")
+OF_SEVERAL = ("by", "runs", "group", "failed", "sort")
 """Those of charts with a curve for each of several runs, environments or models."""
+SORTS = ("last", "curve", "attempts", "return", "success", "length")
+"""Columns by which the table of curves is sorted; `-` before one: highest first."""
 MAX_SCALARS = 24
 MAX_INCHES = 20.0
 _SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)x(\d{1,2}(?:\.\d{1,2})?)")
@@ -71,7 +75,8 @@ NOT_SMOOTHED = Smoothing()
 @dataclass(frozen=True, slots=True)
 class CurveQuery:
     filter: EpisodeFilter
-    x: Axis = "episode"
+    axis: Axis | None = None
+    """None: training steps if all runs that are drawn have them, else episodes."""
     figures: tuple[Figure, ...] = ("return",)
     """What is drawn, each in a chart of its own, over the same part of the same axis."""
     scalars: tuple[str, ...] = ()
@@ -81,9 +86,10 @@ class CurveQuery:
     episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
-    group: str = ""
-    """Names of the values of configurations by which runs are grouped, with commas between them;
-    empty: a curve for each."""
+    group: tuple[str, ...] = ()
+    """Names of the values of configurations by which runs are grouped; empty: a curve for each."""
+    has_failed: bool = True
+    """Whether runs are drawn that failed."""
     are_together: bool = False
     """Whether the splits that a run played are drawn as one curve."""
     smoothing: Smoothing = NOT_SMOOTHED
@@ -96,11 +102,18 @@ class CurveQuery:
     hidden: tuple[str, ...] = ()
     """Keys of the curves that are not drawn (`ChartSeries.key`)."""
     highlighted: tuple[str, ...] = ()
-    """Keys of the curves that stand out."""
+    """Keys of the curves that stand out. Empty: of many curves those that end highest; a key that
+    no curve has, such as `none`: none."""
+    sort: str = "-last"
+    """One of SORTS."""
     zoom: Range = WHOLE
     format: str = ""
     size: tuple[float, float] = (7.0, 3.0)
     """Width of a figure for papers, and height of each of its charts, in inches."""
+
+    @property
+    def x(self) -> Axis:
+        return self.axis or "episode"
 
     @property
     def definition(self) -> DefinitionOverrides:
@@ -141,12 +154,13 @@ class CurveQuery:
             )
         return cls(
             filter=filter_,
-            x=value("x", chosen(AXES), "episode"),
+            axis=value("x", chosen(AXES), None),
             figures=figures,
             scalars=scalars,
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", partial(run_ids, viewer=viewer), ()),
-            group=value("group", any_text, ""),
+            group=value("group", _keys, ()),
+            has_failed=value("failed", flag, True),
             are_together=are_together_in(query),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
@@ -154,6 +168,7 @@ class CurveQuery:
             has_extremes=value("minmax", flag, None),
             hidden=value("hidden", _keys, ()),
             highlighted=value("highlight", _keys, ()),
+            sort=value("sort", chosen([*SORTS, *(f"-{name}" for name in SORTS)]), "-last"),
             zoom=zoom,
             format=value("format", chosen(FORMATS), ""),
             size=value("size", _inches, (7.0, 3.0)),
@@ -169,11 +184,12 @@ class CurveQuery:
         """Return the parameters of the drawing, which stay when the filter changes, as pairs of
         name and text."""
         values = {
-            "x": self.x if self.x != "episode" else "",
+            "x": self.axis or "",
             "y": ",".join(self.y) if self.y != ("return",) else "",
             "by": self.by or "",
             "runs": ",".join(map(str, self.runs)),
-            "group": self.group,
+            "group": ",".join(self.group),
+            "failed": "" if self.has_failed else "no",
             "splits": TOGETHER if self.are_together else "",
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
@@ -181,6 +197,7 @@ class CurveQuery:
             "minmax": "" if self.has_extremes is None else "yes" if self.has_extremes else "no",
             "hidden": ",".join(self.hidden),
             "highlight": ",".join(self.highlighted),
+            "sort": self.sort if self.sort != "-last" else "",
             **replace(self.definition, threshold=None).values(),  # which has a field of its own
         }
         return [(name, text) for name, text in values.items() if text]

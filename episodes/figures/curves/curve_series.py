@@ -11,6 +11,8 @@ from operator import attrgetter, itemgetter
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from django.db.models import Exists, OuterRef
+
 from environments.database.json_rows import among
 from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
@@ -37,7 +39,12 @@ from episodes.figures.curves.figure_menu import (
 )
 from episodes.figures.curves.phases import Phase, phases_of
 from episodes.figures.curves.revision_marks import RevisionMark, marks_of
-from episodes.figures.curves.run_groups import configs_of, groups_by, names_that_differ
+from episodes.figures.curves.run_groups import (
+    configs_of,
+    groups_by,
+    names_of_settings,
+    names_that_differ,
+)
 from episodes.figures.curves.tokens import TokenCurve, token_curve
 from episodes.figures.curves.zoom import WHOLE
 from episodes.figures.run_splits import (
@@ -61,7 +68,7 @@ from episodes.figures.scopes import (
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Run, ScalarSeries
+from episodes.models import Episode, Run, ScalarSeries
 from episodes.rendering.line_colours import COLOURS, colour_of_run
 from episodes.runs.scalar_curves import MAX_POINTS as MAX_SCALAR_POINTS
 from episodes.runs.scalar_curves import MAX_READ, ScalarCurve, scalar_curves
@@ -97,11 +104,26 @@ class ChartSeries:
     """Whether a part of the axis is shown."""
     dash: tuple[int, ...] = ()
     """Lengths of dashes and gaps in pixels; empty if solid."""
+    run_state: str = ""
+    """`Run.state` of its run; empty without one."""
+
+    @property
+    def failed(self) -> int:
+        """Number of its runs that failed."""
+        return int(self.run_state == "failed")
 
     @property
     def coverage(self) -> Coverage | None:
         """Return how many rollouts the curve counts; None without an ending."""
         return self.curve.total.coverage if self.curve.total else None
+
+    def value_of(self, column: str) -> float | None:
+        """Return what the table has in this column of `curve_parameters.SORTS`; None without a value."""
+        total, names = (
+            self.curve.total,
+            {"attempts": "n", "return": "mean", "length": "length_mean"},
+        )
+        return total and getattr(total, names.get(column, column))
 
     @property
     def has_mixed_conventions(self) -> bool:
@@ -155,6 +177,19 @@ class ComponentLine:
     of: ChartSeries
     component: ComponentSeries
 
+    @property
+    def share(self) -> float | None:
+        """Share of the attempts that report it; None where not all of them are read."""
+        attempts = self.of.components and self.of.components.attempts
+        return self.component.total.n / attempts if attempts else None
+
+    @property
+    def mean_of_all(self) -> float | None:
+        """Mean over all attempts, those that don't report it as 0; None where not all are read."""
+        if self.share is None:
+            return None
+        return (self.component.total.mean or 0.0) * self.share
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
@@ -165,6 +200,16 @@ class GroupLine:
     colour: int
     dash: tuple[int, ...]
     members: Sequence[ChartSeries]
+
+    @property
+    def failed(self) -> int:
+        """Number of its runs that failed."""
+        return sum(line.failed for line in self.members)
+
+    def value_of(self, column: str) -> float | None:
+        """Return what the table has in this column of `curve_parameters.SORTS`; None without a value."""
+        spread = {"return": self.mean, "success": self.success}.get(column)
+        return spread and spread.mean
 
     @property
     def mean(self) -> Spread:
@@ -242,12 +287,16 @@ class CurveCharts:
     """Splits that the runs played, if one of them played several."""
     group_names: Sequence[str] = ()
     """Names of values of the runs' configurations by which they can be grouped."""
+    group_suggestion: Sequence[str] = ()
+    """Those that differ between settings and not only between their seeds; may be empty."""
     groups: Sequence[GroupLine] = ()
     """The runs by the value that the address names; empty: a curve for each run."""
     scalar_names: Sequence[str] = ()
     """Names of all scalars of the runs."""
     scalars: Sequence[ScalarChart] = ()
     """What is drawn of them."""
+    failed: int = 0
+    """Number of the chosen runs that failed, whether or not they are drawn."""
 
     @property
     def split(self) -> Split | None:
@@ -277,6 +326,13 @@ class CurveCharts:
         first = self.definitions[0]
         are_equal = all(definition == first for definition in self.definitions)
         return first if are_equal and isinstance(first, Definition) else None
+
+    @property
+    def failed_note(self) -> str:
+        """A sentence about the failed runs that are left out; may be empty."""
+        if self.query.has_failed or not self.failed:
+            return ""
+        return f"{self.failed:,} failed run{'' if self.failed == 1 else 's'} left out."
 
     @property
     def notes(self) -> list[str]:
@@ -443,6 +499,13 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             text for name, text in names.items() if name not in DEFINITION_PARAMETERS
         )
         overlay = Overlaid([OverlaidPart(filters, label or "all episodes")], 1)
+    drawn = [part for part in overlay.parts if not (part.run and part.run.state == "failed")]
+    failed = len(overlay.parts) - len(drawn)
+    if not query.has_failed:
+        overlay = replace(overlay, parts=drawn)
+    runs = overlay.runs or ([rows.run] if rows.run else [])
+    if query.axis is None and runs and (query.scalars or _have_steps(runs)):
+        query = replace(query, axis="step")
     overlay, splits = _of_splits(query, rows, overlay)
     scopes = [
         scope_of_filter(part.filter, _rows_of_part(part, filters, rows), part.label)
@@ -465,10 +528,10 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             least_blocks=least_blocks,
             needs_groups=needs_groups,
         )
-    runs = [part.run for part in overlay.parts]
-    if len(runs) == 1 and rows.run:
-        runs = [rows.run]
-    detailed = query.figures if len(runs) <= MAX_COMPARED else ()
+    runs_of_parts = [part.run for part in overlay.parts]
+    if len(runs_of_parts) == 1 and rows.run:
+        runs_of_parts = [rows.run]
+    detailed = query.figures if len(overlay.parts) <= MAX_COMPARED else ()
     series = [
         ChartSeries(
             key=str(part.run.pk) if part.run else key_of(part.label),
@@ -481,21 +544,36 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             components=component_curves(line) if "components" in detailed else None,
             tokens=token_curve(line) if "tokens" in detailed else None,
             is_zoomed=query.zoom != WHOLE,
-            dash=_dash(place, len(runs)),
+            dash=_dash(place, len(overlay.parts)),
+            run_state=part.run.state if part.run else "",
         )
         for place, (part, colour, line, environment) in enumerate(
-            zip(overlay.parts, _colours(runs), lines, _environments(lines, rows), strict=True)
+            zip(
+                overlay.parts,
+                _colours(runs_of_parts),
+                lines,
+                _environments(lines, rows),
+                strict=True,
+            )
         )
     ]
     # runs have those of their own people
     people = "" if query.by == "player" or query.runs else people_left_out(filters, rows)
-    group_names, groups = _grouped(query, series, overlay)
-    scalar_names, scalars = _scalars(query, series, runs)
+    group_names, suggestion, groups = _grouped(query, series, overlay)
+    scalar_names, scalars = _scalars(query, series, runs_of_parts)
     return CurveCharts(
-        *(query, rows, overlay, series, people, splits, group_names, groups),
+        *(query, rows, overlay, series, people, splits, group_names, suggestion, groups),
         scalar_names=scalar_names,
         scalars=scalars,
+        failed=failed,
     )
+
+
+def _have_steps(runs: Sequence[Run]) -> bool:
+    """Return whether each run has an episode with a training step."""
+    with_step = Episode.objects.filter(run=OuterRef("pk"), run_step__isnull=False)
+    stepless = Run.objects.filter(~Exists(with_step), among("pk", [run.pk for run in runs]))
+    return not stepless.exists()
 
 
 def _scalars(
@@ -522,14 +600,16 @@ def _scalars(
 
 def _grouped(
     query: CurveQuery, series: Sequence[ChartSeries], overlay: Overlaid
-) -> tuple[list[str], list[GroupLine]]:
-    """Return the names by which the runs can be grouped, and the groups by that of the address."""
+) -> tuple[list[str], list[str], list[GroupLine]]:
+    """Return the names by which the runs can be grouped, those that suit seeds, and the groups by
+    those of the address."""
     if len(overlay.runs) < 2:
-        return [], []
+        return [], [], []
     configs = configs_of(overlay.runs)
+    names = names_that_differ(configs)
     if not query.group:
-        return names_that_differ(configs), []
-    groups = groups_by(query.group.split(","), configs)
+        return names, names_of_settings(names, configs), []
+    groups = groups_by(query.group, configs)
     by_run = {
         part.run.pk: line for part, line in zip(overlay.parts, series, strict=True) if part.run
     }
@@ -543,7 +623,7 @@ def _grouped(
         )
         for place, group in enumerate(groups)
     ]
-    return names_that_differ(configs), lines
+    return names, [], lines
 
 
 def _colours(runs: Sequence[Run | None]) -> list[int]:
@@ -619,7 +699,7 @@ def _rows_of_part(part: OverlaidPart, filters: EpisodeFilter, rows: NamedRows) -
 
 def _left_out(charts: CurveCharts) -> list[str]:
     """Return a sentence for each reason why runs, environments or models are not in the chart."""
-    query, overlay, sentences = charts.query, charts.overlay, [charts.people]
+    query, overlay, sentences = charts.query, charts.overlay, [charts.people, charts.failed_note]
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))
         sentences.append(

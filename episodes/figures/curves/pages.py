@@ -8,6 +8,7 @@ and a CSV file.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +34,13 @@ from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, overrides_context
 from episodes.figures.curves.curve_chart import charts_of, csv_of, log_notes
 from episodes.figures.curves.curve_parameters import CurveQuery, run_ids
+from episodes.figures.curves.curve_rows import (
+    best_of,
+    heads_of,
+    lasts_of,
+    lasts_of_runs,
+    rows_of,
+)
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import (
     AXIS_TITLES,
@@ -129,7 +137,11 @@ def curves(request: HttpRequest) -> HttpResponse:
 def _file(drawing: CurveCharts) -> HttpResponse:
     """Return a figure for papers, its data, or the script that draws it. Raises: BadFilter where
     figures cannot be drawn, NotDrawn."""
-    query, charts = drawing.query, charts_of(drawing)
+    charts = charts_of(drawing)
+    query = drawing.query
+    if best := best_of(charts, query):
+        query = replace(query, highlighted=best.keys)
+        charts = [chart | {"band": "", "extremes": ""} for chart in charts]
     if query.format == "data":
         name, content = DATA, "".join(figure_data(charts, query)).encode()
     elif query.format == "py":
@@ -156,9 +168,25 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         )
     runs = drawing.overlay.runs or ([subject.run] if subject.run else [])
     charts = charts_of(drawing)
+    ranking = next((chart for chart in charts if chart["figure"] != "components"), None)
+    rows = rows_of(drawing.series, lasts_of_runs(drawing, ranking) if ranking else {}, query)
+    places = {row.line.key: place for place, row in enumerate(rows)}
     return {
         "drawn": drawing,
         "query": query,
+        "best": best_of(charts, query),
+        "curve_rows": rows,
+        "scalar_rows": [
+            (scalar.name, sorted(scalar.lines, key=lambda pair: places[pair[0].key]))
+            for scalar in drawing.scalars
+        ],
+        "group_rows": rows_of(drawing.groups, lasts_of(ranking) if ranking else {}, query),
+        "ranking": ranking,
+        "curve_heads": heads_of(query, ranking),
+        "group_choices": [
+            (name, name in query.group, ",".join(_with_or_without(query.group, name)))
+            for name in dict.fromkeys((*query.group, *drawing.group_names))
+        ],
         "charts": charts,
         "notes": drawing.notes + (log_notes(charts) if query.is_log else []),
         **definition,
@@ -212,9 +240,13 @@ def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
 
 def _toggled(y: Sequence[str], name: str) -> list[str]:
     """Return what an address draws, with `name` added or taken away."""
-    names = [other for other in y if other != name] if name in y else [*y, name]
+    names = _with_or_without(y, name)
     order: dict[str, int] = {figure: place for place, figure in enumerate(FIGURES)}
     return sorted(names, key=lambda other: order.get(other, len(order)))
+
+
+def _with_or_without(names: Sequence[str], name: str) -> list[str]:
+    return [other for other in names if other != name] if name in names else [*names, name]
 
 
 def _newest_runs(search: str, viewer: Viewer) -> tuple[QuerySet[Run], int]:

@@ -20,15 +20,23 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from environments.display.formats import percent
 from environments.errors import OrsError
 from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import BadFilter
+from episodes.figures.curves.axis_limits import limits_of
+from episodes.figures.curves.curve_chart import MIN_DRAWN
 from episodes.figures.curves.curve_parameters import CurveQuery
+from episodes.figures.curves.curve_rows import MANY
 from episodes.figures.curves.figure_menu import AXIS_TITLES
 from episodes.rendering.line_colours import ON_WHITE
 
-MAX_THICK = 12
-COLUMNS = ("chart", "line", "curve", "x", "x_to", "y", "low", "high", "min", "max", "n")
+MAX_MARKED = 60
+"""Points of a line from which on they have no markers (`chart.js`)."""
+COLUMNS = (
+    *("chart", "line", "curve", "x", "x_to", "y", "low", "high", "min", "max", "n", "raw"),
+    "failed_runs",
+)
 DATA = "curves-data.csv"
 SCRIPT = "curves.py"
 DPI = 288
@@ -62,20 +70,30 @@ handles = {}
 for axes, (chart, (title, scale, limits)) in zip(
     figure.subplots(*GRID, squeeze=False).flat, CHARTS.items()
 ):
-    for line, (label, color, dashes, width, alpha, has_band) in enumerate(LINES[chart]):
+    for line, (label, color, dashes, width, alpha, marker, has_band) in enumerate(LINES[chart]):
         points = [row for row in rows if (row["chart"], row["line"]) == (chart, str(line))]
-        x, y, low, high, least, most = (
+        x, y, low, high, least, most, raw = (
             [float(row[name] or "nan") for row in points]
-            for name in ("x", "y", "low", "high", "min", "max")
+            for name in ("x", "y", "low", "high", "min", "max", "raw")
         )
         if X == "Time (UTC)":
             x = [datetime.fromtimestamp(second, timezone.utc) for second in x]
-        style = {"color": color, "alpha": alpha, "linewidth": width}
-        [handles[label.replace("$", "\\\\$")]] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
+        style = {"color": color, "alpha": alpha, "linewidth": width, "clip_on": False}
+        style |= {"marker": "o" if marker else None, "markersize": marker, "zorder": 2 + alpha}
+        [drawn] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
+        axes.plot(x, raw, color=color, alpha=0.35 * alpha, linewidth=0.6)
+        if label:
+            handles[label.replace("$", "\\\\$")] = drawn
         if has_band:
             axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
             colors = {"facecolor": (color, 0.07), "edgecolor": (color, 0.4)}
             axes.fill_between(x, least, most, linewidth=0.4, **colors)
+    for at, text in MARKS:
+        at = datetime.fromtimestamp(at, timezone.utc) if X == "Time (UTC)" else at
+        axes.axvline(at, color="#777", linewidth=0.6, linestyle=(0, (6, 4)))
+        place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        axes.annotate(text.replace("$", "\\\\$"), (at, 1), xytext=(2, -6), fontsize=6, color="#555", **place)
+    axes.margins(x=0.01)
     axes.set(xlabel=X, ylabel=title, yscale=scale, ylim=limits)
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         if max(abs(low), abs(high)) >= 1e6 and axis.get_scale() == "linear":
@@ -114,7 +132,11 @@ class _Layout(NamedTuple):
     @classmethod
     def of(cls, charts: Sequence[dict[str, Any]], query: CurveQuery) -> _Layout:
         width, height = query.size
-        labels = {_label(line) for chart in charts for line in _visible_lines(chart, query)}
+        labels = {
+            _legend_label(chart, line, query)
+            for chart in charts
+            for line in _visible_lines(chart, query)
+        }
         rows, columns = (1, len(charts)) if width >= 6 else (len(charts), 1)
         sentences = [
             chart[name]
@@ -123,11 +145,12 @@ class _Layout(NamedTuple):
             for name in ("band", "extremes")
             if chart[name]
         ]
-        sentences += [sentence for chart in charts for sentence in chart["notes"]]
+        sentences += [sentence for chart in charts for sentence in _notes(chart, query)]
         note = fill(" ".join(dict.fromkeys(sentences)), int(width * 19))
         height = height * rows + (note.count("\n") + 2) / 8
         if len(labels) < 2:
             return cls(rows, columns, 0, note, width, height)
+        labels.discard("")
         legend_columns = max(1, min(4, int(width * 12 / max(map(len, labels)))))
         legend_height = ceil(len(labels) / legend_columns) / 6
         return cls(rows, columns, legend_columns, note, width, height + legend_height)
@@ -144,9 +167,9 @@ def figure_data(charts: Sequence[dict[str, Any]], query: CurveQuery) -> Iterator
     for chart in charts:
         for number, line in enumerate(_visible_lines(chart, query)):
             for point in line["points"]:
-                names = ("x", "xTo", "y", "low", "high", "min", "max", "n")
+                names = ("x", "xTo", "y", "low", "high", "min", "max", "n", "raw")
                 values = (point.get(name) for name in names)
-                yield csv_line([chart["figure"], number, line["label"], *values])
+                yield csv_line([chart["figure"], number, line["label"], *values, line["failed"]])
 
 
 def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
@@ -155,15 +178,17 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
     for chart in charts:
         visible = _visible_lines(chart, query)
         highlights = [_is_highlighted(line, query) for line in visible]
-        limits = (0, 1) if chart["isShare"] and not chart["log"] else None
-        titles[chart["figure"]] = (chart["yTitle"], "log" if chart["log"] else "linear", limits)
+        is_thin = len(visible) > MANY
+        scale = "log" if chart["log"] else "linear"
+        titles[chart["figure"]] = (chart["yTitle"], scale, _y_limits(chart, query))
         lines[chart["figure"]] = [
             (
-                _label(line),
+                _legend_label(chart, line, query),
                 ON_WHITE[line["colour"]],
                 tuple(line["dash"]),
-                2.0 if is_highlighted else 0.7 if len(visible) > MAX_THICK else 1.2,
-                1.0 if is_highlighted or not any(highlights) else 0.3,
+                2.0 if is_highlighted else 0.7 if is_thin else 1.2,
+                1.0 if is_highlighted else 0.25 if any(highlights) else 0.6 if is_thin else 1.0,
+                0 if is_thin or len(line["points"]) >= MAX_MARKED else 3,
                 has_band,
             )
             for line, is_highlighted, has_band in zip(
@@ -181,15 +206,16 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         "LEGEND": layout.legend_columns,
         "NOTE": layout.note,
         "X": AXIS_TITLES[query.x],
+        "MARKS": [(mark["x"], mark["text"]) for mark in charts[0]["marks"]] if charts else [],
         "CHARTS": titles,
         "LINES": lines,
     }
     head = [
         "# Draws figures with matplotlib 3.8 or later: python curves.py figure.pdf figure.svg",
         "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns,",
-        "# below NOTE.",
-        "# CHARTS: title of the y axis, scale, limits. LINES: label, colour, dashes, width, opacity",
-        "# and whether its bands are drawn, in the order of DATA.",
+        "# below NOTE. MARKS: places on the x axis where something changed, and texts.",
+        "# CHARTS: title of the y axis, scale, limits. LINES: label in the legend, colour, dashes,",
+        "# width, opacity, size of its markers, whether its bands are drawn, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
     ]
     return "\n".join(head) + "\n" + _SCRIPT
@@ -236,10 +262,42 @@ def _picture_of(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes:
         return file.read_bytes()
 
 
-def _label(line: dict[str, Any]) -> str:
-    if "runs" not in line:
-        return str(line["label"])
-    return f"{line['label']} ({line['runs']} run{'' if line['runs'] == 1 else 's'})"
+def _y_limits(chart: dict[str, Any], query: CurveQuery) -> tuple[float, float]:
+    """Return the ends of the y axis: it has what is drawn, as on the page."""
+    if chart["isShare"] and not chart["log"]:
+        return 0.0, 1.0
+    values = list[float]()
+    for line, has_band in zip(_visible_lines(chart, query), _bands(chart, query), strict=True):
+        names = ("y", "raw", *(("low", "high", "min", "max") if has_band else ()))
+        numbers = (point.get(name) for point in line["points"] for name in names)
+        values += [number for number in numbers if number is not None]
+    values = [value if abs(value) >= MIN_DRAWN else 0.0 for value in values]
+    values = [value for value in values if value > 0 or not chart["log"]]
+    return limits_of(values, is_log=chart["log"])
+
+
+def _legend_label(chart: dict[str, Any], line: dict[str, Any], query: CurveQuery) -> str:
+    """Return what the legend calls a line; empty for one of many that is faint behind others."""
+    visible = _visible_lines(chart, query)
+    is_faint = not _is_highlighted(line, query) and any(
+        _is_highlighted(other, query) for other in visible
+    )
+    if is_faint and len(visible) > MANY:
+        return ""
+    facts = list[str]()
+    if "runs" in line:
+        facts.append(f"{line['runs']} run{'' if line['runs'] == 1 else 's'}")
+    if line["failed"]:
+        facts.append(f"{line['failed']} failed" if "runs" in line else "failed")
+    if line["share"] is not None and line["share"] < 1:
+        facts.append(f"in {percent(line['share'])}% of attempts")
+    return f"{line['label']} ({', '.join(facts)})" if facts else str(line["label"])
+
+
+def _notes(chart: dict[str, Any], query: CurveQuery) -> list[str]:
+    lines = _visible_lines(chart, query)
+    faint = sum(not _legend_label(chart, line, query) for line in lines)
+    return [f"Thin: the other {faint:,} curves.", *chart["notes"]] if faint else chart["notes"]
 
 
 def _visible_lines(chart: dict[str, Any], query: CurveQuery) -> list[dict[str, Any]]:

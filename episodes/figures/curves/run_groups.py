@@ -60,6 +60,20 @@ def names_that_differ(configs: Mapping[int, Mapping[str, Scalar]]) -> list[str]:
     ]
 
 
+def names_of_settings(
+    names: Sequence[str], configs: Mapping[int, Mapping[str, Scalar]]
+) -> list[str]:
+    """Return those of the names that differ by which groups have two runs or more on average, as
+    seeds of a setting are; if all of them together make smaller groups, the first. No name of a
+    seed."""
+
+    def are_groups(names: Sequence[str]) -> bool:
+        return 2 * len(groups_by(names, configs)) <= len(configs)
+
+    settings = [name for name in names if "seed" not in name.lower() and are_groups([name])]
+    return settings if are_groups(settings) else settings[:1]
+
+
 def groups_by(names: Sequence[str], configs: Mapping[int, Mapping[str, Scalar]]) -> list[RunGroup]:
     """Return the runs by the values of these names that each has in its configuration: by size if
     these are numbers, runs without a value last."""

@@ -43,7 +43,7 @@ def address(path: str) -> str:
             "state, tag, config, columns, pin, hide, group, text, sort, after, format",
         ),
         ("/runs/{run}/?model=m", "no parameter has that name"),
-        ("/runs/curves/?sort=time", "no filter has that name"),
+        ("/runs/curves/?page=2", "no filter has that name"),
         ("/compare/?episode={episode},{other}", "Did you mean &#x27;episodes&#x27;?"),
         ("/tasks/{task}/?page=2", "env_error, revision, before"),
         ("/tasks/{task}/group/?run={run}&steps=1", "Did you mean &#x27;step&#x27;?"),

@@ -250,6 +250,3 @@ def test_an_image_of_a_chart_has_it_below(client: Client, played: Played) -> Non
             "charts"
         ][0]
         assert any(re.search(r"\d+ attempts; ", line) for line in chart["caption"])
-        assert all(
-            "attempt" in point["coverage"] for one in chart["series"] for point in one["points"]
-        )

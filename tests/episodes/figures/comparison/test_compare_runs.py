@@ -168,6 +168,7 @@ def test_each_curve_has_the_definition_of_its_own_run(client: Client) -> None:
     query = re.search(r'data-query="([^"]*)"', page)
     assert query and parse_qs(unescape(query[1])) == {
         "runs": [f"{first.pk},{second.pk}"],
+        "x": ["episode"],
         "y": ["success,return"],
         "window": ["5"],
     }

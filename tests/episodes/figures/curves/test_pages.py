@@ -103,7 +103,8 @@ def test_those_without_a_training_step_are_counted_where_there_are_any(client: C
     for note in ("1 episode names no training step;", "2 episodes name no training step;"):
         end_episode(run=make_run())
         assert note in client.get(page).content.decode()
-    assert "training step;" not in client.get(f"{CURVES}?run=grpo-3").content.decode()
+    by_episode = f"{CURVES}?run=grpo-3&x=episode"
+    assert "training step;" not in client.get(by_episode).content.decode()
 
 
 def test_a_page_says_how_many_training_steps_a_point_averages(client: Client) -> None:
@@ -402,7 +403,7 @@ def test_it_is_said_that_only_some_attempts_report_a_component(client: Client) -
     assert note not in client.get(f"{CURVES}?y=components").content.decode()
     end_with_components(make_run(), {})
     page = client.get(f"{CURVES}?y=components").content.decode()
-    assert note in page and '1 <span class="hint">of 2</span>' in page
+    assert note in page and '1 <span class="hint">of 2 · 50%</span>' in page
     found = chart(client, "y=components")
     points = found["series"][0]["points"]
     assert [(point["n"], point["attempts"]) for point in points] == [(1, 1), (0, 1)]

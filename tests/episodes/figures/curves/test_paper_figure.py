@@ -79,7 +79,7 @@ def test_the_script_draws_the_data_with_what_the_page_highlights(client: Client)
     compile(script, "curves.py", "exec")
     assert "SIZE = (7.0, 3." in script and "'Return: sum" in script
     highlighted = client.get(address("py", highlight=str(make_run("_second").pk)))
-    drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, True\)"
+    drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, 3, True\)"
     assert re.search(drawn, highlighted.content.decode())
 
 
@@ -107,6 +107,23 @@ def test_it_says_what_bands_and_smoothing_are_and_how_many_runs_a_group_has(
     grouped = note_of(client.get(address("py", group="nothing", hidden="")).content.decode())
     assert "mean and standard deviation over the runs" in grouped
     assert "no nothing (3 runs)" in grouped
+
+
+def test_it_has_the_axis_the_markers_and_the_raw_values_of_the_page(
+    client: Client, monkeypatch: MonkeyPatch
+) -> None:
+    query = address("py", smooth="0.5")
+    constants: dict[str, Any] = {}
+    script = client.get(query).content.decode()
+    exec(script[: script.index("import csv")], constants)
+    assert constants["CHARTS"]["return"] == ("Return (sum)", "linear", (1e9, 2e9))
+    assert constants["CHARTS"]["success"][2] == (0.0, 1.0)
+    assert [line[5] for line in constants["LINES"]["return"]] == [3, 3]
+    answer = client.get(query.replace("format=py", "format=data")).content.decode()
+    rows = list(csv.DictReader(io.StringIO(answer)))
+    assert [float(row["raw"]) for row in rows[:2]] == [1e9, 2e9]
+    monkeypatch.setattr(paper_figure, "MAX_MARKED", 2)
+    assert ", 0, True)" in client.get(query).content.decode()
 
 
 @each("size", ["3", "0x3", "3x21", "ax3"])
