@@ -73,7 +73,9 @@ class Common(_OnTheLoop, CommonMiddleware):
 
 
 class CompressedPages(GZipMiddleware):
-    """Compresses pages and the parts of pages that scripts load.
+    """Compresses pages, the parts of pages that scripts load, and JSON.
+
+    Not what has an ETag: If-Match compares bytes, so Django would weaken it (RFC 9110, 8.8.3).
 
     From the length of a compressed page, somebody who can put text into it could guess its secrets
     (BREACH). Django therefore adds up to 100 random bytes and masks CSRF tokens anew on each page,
@@ -83,8 +85,9 @@ class CompressedPages(GZipMiddleware):
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        kind = response.headers.get("Content-Type", "")
+        is_text = kind.startswith(("text/html", "application/json"))
         # a compressor would delay events
-        if response.streaming or not is_page:
+        if response.streaming or not is_text or response.has_header("ETag"):
             return response
         return super().process_response(request, response)

@@ -66,6 +66,15 @@ def test_pages_are_compressed(path: str) -> None:
     assert b"</html>" in gzip.decompress(answer.content)
 
 
+def test_json_is_compressed_unless_it_has_an_etag() -> None:
+    accepting = {"Accept-Encoding": "gzip"}
+    address, notes = "/api/runs/by-name/compressed", {"notes": "x" * 999}
+    run = Client().put(address, notes, "application/json", headers=accepting)
+    assert "Content-Encoding" not in run and run["ETag"].startswith('"')
+    answer = Client().get("/api/runs", headers=accepting)
+    assert answer["Content-Encoding"] == "gzip" and b"compressed" in gzip.decompress(answer.content)
+
+
 def test_event_streams_are_not_compressed() -> None:
     answer = Client().get("/events/?channel=episodes", headers={"Accept-Encoding": "gzip"})
     assert answer.streaming and "Content-Encoding" not in answer.headers
