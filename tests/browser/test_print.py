@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.rounds import play_rounds
 from tests.rows import each
@@ -13,7 +13,7 @@ RUN = "printed_with_a_name_that_is_longer_than_names_of_runs_usually_are"
 PAPER: ViewportSize = {"width": 980, "height": 740}
 """A letter on its side, without margins."""
 CONTROLS = """[...document.querySelectorAll("button, input, select, textarea, nav:not(.trail), [role=button]")]
-  .filter((it) => it.checkVisibility() && !it.matches(".legend")).map((it) => it.outerHTML.slice(0, 160))"""
+  .filter((it) => it.checkVisibility() && !it.matches(".legend, .zoom")).map((it) => it.outerHTML.slice(0, 160))"""
 """Controls that are seen; the name of a curve is a button too."""
 CUT = """[...document.querySelectorAll("body *")]
   .filter((it) => it.checkVisibility() && !it.closest("svg, .visually-hidden"))
@@ -47,6 +47,23 @@ def test_paper_has_no_controls_and_holds_everything(page: Page, first: int, path
     page.set_viewport_size(PAPER)
     assert page.evaluate(CONTROLS) == []
     assert page.evaluate(CUT) == []
+
+
+def test_a_replay_is_printed_without_room_between_its_steps(page: Page, first: int) -> None:
+    page.goto(f"/episodes/{first}/")
+    expect(page.locator("article.step").first).to_be_visible()
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    step, end = page.evaluate(HEIGHTS)
+    assert step < 160 and end < 40
+    assert (
+        page.locator(".step-facts").first.evaluate("it => getComputedStyle(it).display") == "flex"
+    )
+
+
+HEIGHTS = """[".step", ".end-mark"]
+  .map((name) => document.querySelector(name).getBoundingClientRect().height)"""
+"""Heights in pixels of a step and of the mark of the end."""
 
 
 def test_the_page_of_a_run_is_printed_with_its_configuration_and_charts(

@@ -61,6 +61,7 @@ from matplotlib.ticker import EngFormatter
 
 matplotlib.rcParams.update({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42})
 matplotlib.rcParams.update({"axes.grid": True, "axes.axisbelow": True, "grid.color": "#e5e7ea"})
+matplotlib.rcParams.update({"lines.scale_dashes": False})  # dashes are points, as on the page
 matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 with open(DATA, newline="", encoding="utf-8") as file:
