@@ -66,6 +66,13 @@ def outside() -> Shown:
     return numbers(return_sum__gt=1) | numbers(return_sum__lt=0)
 
 
+def outlying() -> Shown:
+    task = make_task()
+    play(*[1.0, 0.0] * 4, task=make_task())
+    play(1.0, 1.0, 1.0, 50.0, task=task)
+    return {f"/episodes/{pk}/" for pk in numbers(return_sum__gt=1)}
+
+
 def _tasks(value: float) -> Shown:
     play(*[1.0 - value] * 4, task=make_task())
     tasks = [make_task() for _ in range(5)]
@@ -176,6 +183,7 @@ FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "sparse_rewards": (sparse, ""),
     "numberless_rewards": (numberless, ""),
     "outside_range": (outside, ""),
+    "outlying_returns": (outlying, ""),
     "failing_tasks": (failing, ""),
     "unsolved_tasks": (unsolved, ""),
     "solved_tasks": (solved, ""),
@@ -231,6 +239,26 @@ def test_a_failure_among_attempts_is_no_failing_task() -> None:
     count_statistics()
     report = finding("failing_tasks")
     assert report["result"] == "fine" and "1 episode ended by a failure" in report["sentence"]
+
+
+@pytest.mark.parametrize(
+    "returns", [[0.0] * 9 + [1.0], [1.0] * 9 + [-1.0], [50.0, 40.0, 1.0, 1.0], [0.0] * 9]
+)
+def test_a_rare_success_and_returns_of_which_none_is_alone_are_no_outliers(
+    returns: list[float],
+) -> None:
+    play(*returns, task=make_task())
+    assert finding("outlying_returns")["result"] == "fine"
+
+
+def test_the_farthest_outlier_is_named_first() -> None:
+    tasks = [make_task(), make_task()]
+    play(1.0, 1.0, 1.0, 20.0, task=tasks[0])
+    play(1.0, 1.0, 0.0, -90.0, task=tasks[1])
+    found = finding("outlying_returns")
+    assert "2 attempts have a return" in found["sentence"]
+    assert found["evidence"][0]["title"].endswith(": \N{MINUS SIGN}90")
+    assert finding("outlying_returns", "?outlier=30")["evidence"][1:] == []
 
 
 def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
