@@ -3,7 +3,7 @@
 // The last three are in the admin.
 const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .menu > ul";
 
-const TABLES = ".card.flush, .scrolls";
+const TABLES = ".card.flush, .scrolls, :is(.prose, .card) table, :is(.main, .side) > section";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {

@@ -13,10 +13,13 @@ COLOURS = ("color-contrast", "link-in-text-block")
 """The rules whose result depends on the colour scheme; they take more time than all others
 together."""
 Rules = Literal["all", "colours", "layout"]
+TARGETS = {"target-size": {"enabled": True}}
+"""Targets of 24 pixels, or with room around them (WCAG 2.2, 2.5.8), which axe leaves out by
+default. Links within texts may be smaller."""
 OPTIONS: dict[Rules, dict[str, Any]] = {
-    "all": {},
+    "all": {"rules": TARGETS},
     "colours": {"runOnly": {"type": "rule", "values": COLOURS}},
-    "layout": {"rules": {rule: {"enabled": False} for rule in COLOURS}},
+    "layout": {"rules": {**{rule: {"enabled": False} for rule in COLOURS}, **TARGETS}},
 }
 """Options of axe: every rule, those that another colour scheme may break, and those that another
 width may break."""
@@ -95,9 +98,12 @@ THIN_OUT = """() => {
   };
   shape(document.body);
   thinOut(document.body);
+  for (const it of document.body.querySelectorAll("*"))
+    if (["fixed", "sticky"].includes(getComputedStyle(it).position)) it.style.position = "static";
 }"""
 """Removes all but two of the elements beside each other that differ only in their texts, such as
-rows of a table."""
+rows of a table, and lets nothing stay in view above what is scrolled, which would make targets
+below it smaller."""
 
 
 RUN = """async ([options, impacts]) => {
