@@ -1,10 +1,13 @@
-"""How the returns of a group spread, and how many groups teach nothing because all returns are equal."""
+"""How the returns of a group spread, and how many groups teach nothing because all returns are
+equal; how a figure spreads over runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
 
 from environments.scoring.definition import Definition, Definitions
 from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount
@@ -41,6 +44,22 @@ class Spread:
         assert self.mean is not None and self.deviation is not None
         half = value / 2 - self.mean / 2  # the difference itself may overflow
         return half / (self.deviation + EPSILON) * 2
+
+
+class RunSpread(NamedTuple):
+    """The spread of a figure over runs, each of which counts once."""
+
+    mean: float
+    deviation: float | None
+    """Standard deviation of the sample; None for one run."""
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> RunSpread | None:
+        """Return the spread of those values that are known; None without any."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        return cls(fmean(known), stdev(known) if len(known) > 1 else None)
 
 
 def spread_of(values: Iterable[float]) -> Spread:

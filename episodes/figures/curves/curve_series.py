@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
 from operator import attrgetter, itemgetter
-from statistics import fmean, stdev
 from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef
@@ -66,6 +65,7 @@ from episodes.figures.scopes import (
     scope_of_filter,
     without_people,
 )
+from episodes.figures.spreads import RunSpread
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run, ScalarSeries
@@ -212,14 +212,14 @@ class GroupLine:
         return spread and spread.mean
 
     @property
-    def mean(self) -> Spread:
+    def mean(self) -> RunSpread | None:
         """Spread of the mean returns of its runs."""
-        return Spread.of([total.mean for total in self._totals])
+        return RunSpread.of([total.mean for total in self._totals])
 
     @property
-    def success(self) -> Spread:
+    def success(self) -> RunSpread | None:
         """Spread of the success rates of its runs."""
-        return Spread.of([total.success for total in self._totals])
+        return RunSpread.of([total.success for total in self._totals])
 
     @property
     def best(self) -> ChartSeries | None:
@@ -256,20 +256,6 @@ class ScalarChart(NamedTuple):
         gaps = sum(curve.series.gaps for _, curve in self.lines)
         values = "value" if gaps == 1 else "values"
         return [f"{self.name}: {gaps:,} {values} NaN or infinite, drawn as gaps."] if gaps else []
-
-
-class Spread(NamedTuple):
-    mean: float | None
-    """None without a value."""
-    deviation: float | None
-    """Standard deviation; None of less than two values."""
-
-    @classmethod
-    def of(cls, values: Sequence[float | None]) -> Spread:
-        numbers = [value for value in values if value is not None]
-        return cls(
-            fmean(numbers) if numbers else None, stdev(numbers) if len(numbers) > 1 else None
-        )
 
 
 @dataclass(frozen=True)

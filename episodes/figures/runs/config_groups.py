@@ -5,28 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import NamedTuple
 
-from episodes.figures.runs.run_order import RunOrder, RunTotals
+from episodes.figures.runs.run_order import RunOrder, RunSums
+from episodes.figures.spreads import RunSpread
 from episodes.runs.config_values import Scalar, runs_by_values
 
 MAX_GROUPS = 200
-
-
-class Spread(NamedTuple):
-    """A figure over runs, each of which counts once."""
-
-    mean: float
-    deviation: float | None
-    """Standard deviation of the sample; None for one run."""
-
-    @classmethod
-    def of(cls, values: Sequence[float | None]) -> Spread | None:
-        known = [value for value in values if value is not None]
-        if not known:
-            return None
-        return cls(fmean(known), stdev(known) if len(known) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +19,17 @@ class ConfigGroup:
     """By name, as conditions write them; None for runs without a value."""
     runs: Sequence[int]
     """Ids, newest first."""
-    returns: Spread | None
+    returns: RunSpread | None
     """Of the mean returns of the runs."""
-    success: Spread | None
-    steps: Spread | None
+    success: RunSpread | None
+    steps: RunSpread | None
     attempts: int
     best: int | None
     """Id of the run with the highest mean return."""
 
 
 def config_groups(
-    values: Mapping[int, Sequence[Scalar]], totals: Mapping[int, RunTotals], order: RunOrder
+    values: Mapping[int, Sequence[Scalar]], totals: Mapping[int, RunSums], order: RunOrder
 ) -> list[ConfigGroup]:
     """Return the groups in the order, MAX_GROUPS at most: by a figure, or else by their values.
 
@@ -65,16 +49,16 @@ def config_groups(
 
 
 def _group(
-    values: Sequence[str | None], runs: Sequence[int], totals: Mapping[int, RunTotals]
+    values: Sequence[str | None], runs: Sequence[int], totals: Mapping[int, RunSums]
 ) -> ConfigGroup:
     played = {run: totals[run] for run in runs if run in totals}
     means = {run: mean for run, part in played.items() if (mean := part.mean) is not None}
     return ConfigGroup(
         values,
         runs,
-        Spread.of(list(means.values())),
-        Spread.of([part.success for part in played.values()]),
-        Spread.of([part.length_mean for part in played.values()]),
+        RunSpread.of(list(means.values())),
+        RunSpread.of([part.success for part in played.values()]),
+        RunSpread.of([part.length_mean for part in played.values()]),
         sum(part.attempts for part in played.values()),
         max(means, key=means.__getitem__, default=None),
     )

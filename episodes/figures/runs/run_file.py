@@ -11,7 +11,7 @@ from environments.scoring.definition import definitions_in_force
 from episodes.figures.runs.run_columns import column_values, order_by_column
 from episodes.figures.runs.run_list import RunListQuery
 from episodes.figures.runs.run_order import (
-    RunTotals,
+    RunSums,
     last_activity_of,
     stored_totals,
     totals_by_run,
@@ -37,7 +37,7 @@ def csv_lines(query: RunListQuery) -> Iterator[str]:
     values = column_values(Run.objects.filter(among("pk", ids)), query.columns)
     yield csv_line([*COLUMNS, *map(order_by_column, query.columns)])
     for run in (runs[pk] for pk in ids if pk in runs):
-        rows, total = stored.get(run.pk, []), totals.get(run.pk, RunTotals())
+        rows, total = stored.get(run.pk, []), totals.get(run.pk, RunSums())
         places = {environments.get(row.environment, "") for row in rows}
         named = {splits.get(row.split, "") for row in rows}
         yield csv_line(

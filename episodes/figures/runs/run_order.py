@@ -34,7 +34,7 @@ MAX_SORTED = 10_000
 """Runs that are searched and sorted, the newest ones."""
 
 
-class RunTotals(NamedTuple):
+class RunSums(NamedTuple):
     """What counts of the episodes of a run in the split that the reader chose, or in all splits, as
     sums that can be added."""
 
@@ -60,7 +60,7 @@ class RunTotals(NamedTuple):
         return self.steps / self.lengths if self.lengths else None
 
 
-_FIGURES: dict[str, Callable[[RunTotals], float | None]] = {
+_FIGURES: dict[str, Callable[[RunSums], float | None]] = {
     "return": lambda totals: totals.mean,
     "success": lambda totals: totals.success,
     "attempts": lambda totals: totals.attempts,
@@ -82,11 +82,11 @@ class StoredTotal(NamedTuple):
     """Endings by kind, steps, returns and expired episodes; empty if they were not read."""
 
 
-_totals_kept = dict[tuple[Definition, bytes], RunTotals]()
+_totals_kept = dict[tuple[Definition, bytes], RunSums]()
 """What counts of contents, by their digests: 10,000 runs take 0.3 s, and most have ended."""
 
 
-def _totals_of(content: tuple[Any, ...], definition: Definition) -> RunTotals:
+def _totals_of(content: tuple[Any, ...], definition: Definition) -> RunSums:
     """Return what counts by the definition of the content of a row."""
     key = definition, blake2b(repr(content).encode(), digest_size=16).digest()
     if (totals := _totals_kept.get(key)) is None:
@@ -96,7 +96,7 @@ def _totals_of(content: tuple[Any, ...], definition: Definition) -> RunTotals:
     return totals
 
 
-def _count(content: tuple[Any, ...], definition: Definition) -> RunTotals:
+def _count(content: tuple[Any, ...], definition: Definition) -> RunSums:
     convention = definition.convention
     treatments = convention.treatments
     causes, own_steps, own_returns, expired = content
@@ -117,7 +117,7 @@ def _count(content: tuple[Any, ...], definition: Definition) -> RunTotals:
     returns.append((0.0, zeros))
     total = sum([value * count for value, count in returns])
     successes = above(returns, definition.bar)
-    return RunTotals(attempts, count_of(returns), total, successes, lengths, steps)
+    return RunSums(attempts, count_of(returns), total, successes, lengths, steps)
 
 
 def stored_totals(
@@ -152,14 +152,12 @@ def totals_in(
 
 def totals_by_run(
     stored: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
-) -> dict[int, RunTotals]:
+) -> dict[int, RunSums]:
     """Return what counts of each run."""
-    totals = dict[int, RunTotals]()
+    totals = dict[int, RunSums]()
     for run, rows in stored.items():
         parts = [_totals_of(row.content, definitions.of(row.environment)) for row in rows]
-        totals[run] = (
-            parts[0] if len(parts) == 1 else RunTotals(*map(sum, zip(*parts, strict=True)))
-        )
+        totals[run] = parts[0] if len(parts) == 1 else RunSums(*map(sum, zip(*parts, strict=True)))
     return totals
 
 
