@@ -105,10 +105,10 @@ def success_range(figures: AttemptCounts | None) -> SafeString:
     tables show it."""
     if not figures or not figures.n:
         return NONE
-    low, high = interval(figures.successes, figures.n)
+    low, high = figures.interval
     words = f"{percent(low)}\N{EN DASH}{percent(high)}"
     return format_html(
-        '{}% <span class="hint">{}</span>', percent(figures.successes / figures.n), words
+        '{}% <span class="hint nowrap">{}</span>', percent(figures.successes / figures.n), words
     )
 
 

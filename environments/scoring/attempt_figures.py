@@ -23,6 +23,10 @@ class AttemptCounts(Protocol):
     @property
     def successes(self) -> int: ...
 
+    @property
+    def interval(self) -> Interval:
+        """95 % interval of the success rate; 0 to 1 without attempts."""
+
 
 class SuccessRate:
     """The success rate that follows from the numbers of attempts and of successes."""
@@ -42,11 +46,11 @@ class SuccessRate:
     @property
     def success_low(self: AttemptCounts) -> float | None:
         """Lower end of the interval; None without attempts."""
-        return interval(self.successes, self.n).low if self.n else None
+        return self.interval.low if self.n else None
 
     @property
     def success_high(self: AttemptCounts) -> float | None:
-        return interval(self.successes, self.n).high if self.n else None
+        return self.interval.high if self.n else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,3 +28,17 @@ def interval(successes: float, attempts: float) -> Interval:
     low = (middle - reach) / (1 + noise) if successes else 0.0
     high = (middle + reach) / (1 + noise) if successes < attempts else 1.0
     return Interval(low, high)
+
+
+def interval_over_tasks(rate: float, variance: float, tasks: int, attempts: int) -> Interval:
+    """Return Wilson's 95 % interval of the success rate of attempts at tasks, with every task as
+    one observation, because attempts at one task are alike; 0 to 1 without tasks.
+
+    `variance`: the squared standard error of the rate over the tasks. It says how many attempts at
+    new tasks the attempts are worth: as many as there are tasks if there is one attempt at each, at
+    most all of them.
+    """
+    worth = float(tasks)
+    if 0 < rate < 1:
+        worth = min(attempts, rate * (1 - rate) / variance) if variance else attempts
+    return interval(rate * worth, worth)

@@ -6,15 +6,16 @@ Only tasks that both attempted count, each once, so neither gains by easier task
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple, cast
 
 from environments.filtering.parameters import BadFilter
 from environments.models import Viewer
 from episodes.figures.comparison.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.figures.comparison.run_comparison import difference_of
+from episodes.figures.comparison.success_test import MAX_P, exact_test
 from episodes.figures.leaderboard.leaderboard_results import endings_by_task
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
@@ -22,15 +23,34 @@ from episodes.suites.scores import shares_of
 from episodes.suites.versions import Score, definition_of_member, members_of
 
 
+class TaskScore(NamedTuple):
+    """The figure of one player at one task."""
+
+    value: float
+    counts: TaskCounts
+
+
 class TaskPair(NamedTuple):
     member: SuiteMember
     task: int
-    first: float
-    second: float
+    first: TaskScore
+    second: TaskScore
 
     @property
     def difference(self) -> float:
-        return difference_of(self.second, self.first)
+        return difference_of(self.second.value, self.first.value)
+
+    @property
+    def p(self) -> float | None:
+        """How likely rates of success at least so different are by chance; None for returns."""
+        if self.member.version.score == "return":
+            return None
+        first, second = self.first.counts, self.second.counts
+        return exact_test(second.successes, second.attempts, first.successes, first.attempts)
+
+    @property
+    def is_significant(self) -> bool:
+        return self.p is not None and self.p < MAX_P
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +66,11 @@ class MemberPair:
 
     @property
     def first(self) -> float | None:
-        return sum(pair.first for pair in self.pairs) / len(self.pairs) if self.pairs else None
+        return fmean(pair.first.value for pair in self.pairs) if self.pairs else None
 
     @property
     def second(self) -> float | None:
-        return sum(pair.second for pair in self.pairs) / len(self.pairs) if self.pairs else None
+        return fmean(pair.second.value for pair in self.pairs) if self.pairs else None
 
     @property
     def ties(self) -> int:
@@ -64,12 +84,18 @@ class SuiteComparison:
     evidence: PairedEvidence | None
     """Over all members by their weights; None if a member has less than two shared tasks."""
     tasks: Sequence[TaskPair]
-    """The shared tasks with the largest differences, the largest first."""
+    """The shared tasks at which they differ: first those with a significant difference, and of
+    these and the others those with the largest."""
     notes: Sequence[str]
 
     @property
     def shared(self) -> int:
         return sum(len(member.pairs) for member in self.members)
+
+    @property
+    def worse(self) -> list[TaskPair]:
+        """Those of `tasks` at which the second is worse than the first."""
+        return [pair for pair in self.tasks if pair.difference < 0]
 
     @property
     def ties(self) -> int:
@@ -86,7 +112,6 @@ def compare(
     version: SuiteVersion,
     by: Players,
     names: tuple[str, str],
-    max_tasks: int,
     viewer: Viewer,
 ) -> SuiteComparison:
     """Compare the second of two players with the first. One query for each member whose definition
@@ -126,13 +151,13 @@ def compare(
             [(member.share, [pair.difference for pair in member.pairs]) for member in comparisons]
         )
     unequal = [pair for member in comparisons for pair in member.pairs if pair.difference]
-    largest = heapq.nlargest(max_tasks, unequal, key=lambda pair: abs(pair.difference))
-    return SuiteComparison(names, comparisons, overall, largest, notes_of(members))
+    unequal.sort(key=lambda pair: (not pair.is_significant, -abs(pair.difference)))
+    return SuiteComparison(names, comparisons, overall, unequal, notes_of(members))
 
 
 def _figures(
     member: SuiteMember, by: Players, names: Sequence[str], score: Score
-) -> dict[str, dict[int, float]]:
+) -> dict[str, dict[int, TaskScore]]:
     """Return the figures by name and task."""
     if is_in_force(member):
         rows = SuiteTask.objects.filter(
@@ -149,8 +174,8 @@ def _figures(
             place: TaskCounts.of(endings, definition)
             for place, endings in endings_by_task(episodes, by, definition).items()
         }
-    figures: dict[str, dict[int, float]] = {name: {} for name in names}
+    figures: dict[str, dict[int, TaskScore]] = {name: {} for name in names}
     for (name, task), count in counts.items():
-        if (figure := count.figure(score)) is not None:
-            figures[name][task] = figure
+        if (value := count.figure(score)) is not None:
+            figures[name][task] = TaskScore(value, count)
     return figures

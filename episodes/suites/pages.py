@@ -19,7 +19,9 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, any_text, chosen, given
 from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
+from episodes.figures.comparison.measures import MEASURE_BY_NAME
 from episodes.figures.comparison.pages import task_lines
+from episodes.figures.comparison.success_test import MAX_P
 from episodes.models import Run, Suite, SuiteTask, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.episode_filter import SuitePart
@@ -35,8 +37,7 @@ from episodes.suites.versions import (
 
 MAX_TASKS = 50
 MAX_SUITES = 200
-MAX_FAILING = 10
-MAX_QUARANTINED = 10
+MAX_BROKEN = 10
 NO_INTERVAL = (None, None)
 WHISKER_PIXELS = 120
 """Width of the drawn interval of a success rate."""
@@ -89,9 +90,10 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         runs = dict(Run.objects.filter(name__in=names).values_list("name", "pk"))
     shares = shares_of([member.weight for member in results.members])
     definitions = [definition_of_member(member) for member in results.members]
-    failing = [task.task for task in results.failing_tasks[:MAX_FAILING]]
+    failures = {task.task: task.failures for task in results.failing_tasks}
     quarantined = quarantined_tasks(version)
-    lines = _lines_of(version, [*failing, *quarantined[:MAX_QUARANTINED]], viewer)
+    broken = list(dict.fromkeys([*failures, *quarantined]))
+    lines = _lines_of(version, broken[:MAX_BROKEN], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -100,15 +102,12 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         "members": list(zip(results.members, shares, definitions, strict=True)),
         "ranked": [(row, runs.get(row.key), _whisker(row)) for row in results.ranked],
         "others": [(row, runs.get(row.key)) for row in results.others],
-        "failing": [
-            (task, *lines[task.task])
-            for task in results.failing_tasks[:MAX_FAILING]
-            if task.task in lines
+        "quarantined": len(quarantined),
+        "broken": [
+            (*lines[task], failures.get(task, 0)) for task in broken[:MAX_BROKEN] if task in lines
         ],
-        "quarantined": quarantined,
-        "quarantined_lines": [
-            lines[task] for task in quarantined[:MAX_QUARANTINED] if task in lines
-        ],
+        "has_more_broken": len(broken) > MAX_BROKEN,
+        "are_the_same": failures.keys() == set(quarantined) and results.failing == len(quarantined),
         "part": SuitePart(version.suite.name, version.number),
         "cited": cited_row,
         "citation": cited_row
@@ -122,21 +121,27 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
 
 @require_safe
 @never_cache
-@takes("by", "first", "second")
+@takes("by", "first", "second", "tasks")
 def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpResponse:
-    """Return the comparison of two models or runs over a version. Raises: Http404, BadRequest."""
+    """Return the comparison of two models or runs over a version; with `tasks=worse` only those
+    tasks are listed at which the second is worse than the first. Raises: Http404, BadRequest."""
     version = version_or_404(request, name, version_number)
     by = given(request.GET, "by", chosen(BY)) or "model"
     first, second = (given(request.GET, place, any_text) or "" for place in ("first", "second"))
     viewer = viewer_of(request.user)
-    comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
-    lines = _lines_of(version, [pair.task for pair in comparison.tasks], viewer)
+    is_worse = given(request.GET, "tasks", chosen(("worse",))) is not None
+    comparison = compare(version, by, (first, second), viewer)
+    pairs = (comparison.worse if is_worse else comparison.tasks)[:MAX_TASKS]
+    lines = _lines_of(version, [pair.task for pair in pairs], viewer)
     context = {
         "version": version,
         "by": by,
         "comparison": comparison,
-        "players": rows_by_name(version, by, comparison.names),
-        "rows": [(pair, *lines[pair.task]) for pair in comparison.tasks if pair.task in lines],
+        "players": rows_by_name(version, by, (second, first)),
+        "measure": MEASURE_BY_NAME[version.score],
+        "is_worse": is_worse,
+        "rows": [(pair, *lines[pair.task]) for pair in pairs if pair.task in lines],
+        "max_p": MAX_P,
     }
     return render(request, "suites/suite_compare.html", context)
 

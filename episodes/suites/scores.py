@@ -4,11 +4,10 @@ member. Pure.
 A task's figure is the success rate of the attempts at it, or their mean return. A member's score is
 the mean over its tasks, the suite's the mean of the members' scores by their weights.
 
-Every task is one observation. The interval of a member's success rate is Wilson's, with the number
-of attempts at new tasks that the attempts are worth: the number of tasks if there is one attempt at
-each, at most that of all attempts. The interval of a mean return is the normal one. The members'
-intervals make the suite's by the method of variance estimates recovery, which for normal intervals
-is the stratified one, and keeps those of rates within 0 and 1.
+Every task is one observation. The interval of a member's success rate is that of leaderboards
+(`interval_over_tasks`), the interval of a mean return the normal one. The members' intervals make
+the suite's by the method of variance estimates recovery, which for normal intervals is the
+stratified one, and keeps those of rates within 0 and 1.
 Source: Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics
 in Medicine 27.
 """
@@ -19,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from environments.scoring.success_interval import Z_95, Interval, interval
+from environments.scoring.success_interval import Z_95, Interval, interval_over_tasks
 from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED
 from episodes.suites.versions import Score
 
@@ -64,12 +63,8 @@ class TaskSums:
         if not self.tasks:
             return None
         if score == "success":
-            rate = min(1.0, self.total / self.tasks)
-            worth = float(self.tasks)
-            if 0 < rate < 1:
-                spread = self.variance / self.tasks
-                worth = min(self.attempts, rate * (1 - rate) / spread) if spread else self.attempts
-            return interval(rate * worth, worth)
+            rate, variance = min(1.0, self.total / self.tasks), self.variance / self.tasks
+            return interval_over_tasks(rate, variance, self.tasks, self.attempts)
         if self.tasks < 2 or self.largest > MAX_SQUARED:
             return None
         mean = self.total / self.tasks

@@ -17,6 +17,7 @@ from environments.models import Task, Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
 from environments.scoring.success_interval import Interval
+from episodes.figures.ranks import Rank, ranks_of
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
 from episodes.suites.episode_filter import SuitePart
@@ -89,8 +90,12 @@ class SuiteRow:
     """In the order of the version."""
     query: str
     """Query string of the Episodes page that lists all of its episodes."""
-    rank: int | None = None
-    """Place among the complete players, from 1 on, the same for equal scores; None for others."""
+    ranking: Rank | None = None
+    """Rank among the complete players; None for others."""
+
+    @property
+    def rank(self) -> int | None:
+        return self.ranking and self.ranking.place
 
     @property
     def missing(self) -> list[MemberScore]:
@@ -161,9 +166,9 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
         rows = {name: row for name, row in rows.items() if name in visible_names}
     ranked_rows = [row for row in rows.values() if row.score is not None and not row.missing]
     ranked_rows.sort(key=lambda row: (-(row.score or 0.0), row.key))
-    scores = [row.score for row in ranked_rows]
-    for row in ranked_rows:
-        row.rank = scores.index(row.score) + 1
+    ranks = ranks_of([(row.score, row.interval) for row in ranked_rows])
+    for row, rank in zip(ranked_rows, ranks, strict=True):
+        row.ranking = rank
     others = [row for row in rows.values() if row.rank is None]
     others.sort(key=lambda row: (-row.tasks, row.key))
     ranked_rows = ranked_rows[:MAX_ROWS]

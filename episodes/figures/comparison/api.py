@@ -9,7 +9,11 @@ from environments.filtering.parameters import given, whole_from
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.api.base import ApiView
 from episodes.api.openapi import DEFINITION, documented, parameter
-from episodes.figures.comparison.comparison_query import MAX_FILE_TASKS, RunComparisonQuery
+from episodes.figures.comparison.comparison_query import (
+    MAX_FILE_TASKS,
+    TASKS,
+    RunComparisonQuery,
+)
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.pages import MAX_TASKS
 from episodes.figures.comparison.run_settings import settings_of
@@ -27,7 +31,7 @@ class CompareView(ApiView):
     episodes.
     """
 
-    parameters = (*OWN, "environment", "split", "revision", *DEFINITION_PARAMETERS)
+    parameters = (*OWN, "tasks", "environment", "split", "revision", *DEFINITION_PARAMETERS)
 
     @documented(
         "compare_runs",
@@ -49,6 +53,9 @@ class CompareView(ApiView):
         parameter("split", "One of several splits that the runs played; default: the first"),
         parameter("splits", "`together`: all splits that the runs played", enum=(TOGETHER,)),
         parameter("revision", "Code of the environment"),
+        parameter(
+            "tasks", "`worse`: only tasks that got worse from the first run to the last", enum=TASKS
+        ),
         parameter("limit", f"Maximum number of tasks, up to {MAX_FILE_TASKS}; default {MAX_TASKS}"),
         *DEFINITION,
     )
@@ -78,6 +85,7 @@ class CompareView(ApiView):
                     "task": pair.task,
                     "environment": environments[pair.task],
                     "attempts": pair.attempts,
+                    "p": pair.p,
                     "measures": [figure for figure in pair.figures if figure.means],
                 }
                 for pair in pairing.tasks

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from environments.database.json_rows import among
 from environments.files.csv_lines import csv_line
-from environments.filtering.parameters import BadFilter
+from environments.filtering.parameters import BadFilter, chosen, given
 from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from episodes.figures.comparison.compared_episodes import ComparedEpisodes
@@ -23,6 +23,8 @@ from episodes.figures.run_splits import SplitChoice, common_split, of_one_split,
 from episodes.figures.scopes import MAX_COMPARED
 from episodes.models import Run
 
+TASKS = ("worse",)
+"""Which of the shared tasks can be listed instead of all: those that got worse."""
 MAX_FILE_TASKS = 20_000
 """Tasks in a file at most, and in JSON."""
 _NAMES = [measure.name for measure in MEASURES]
@@ -42,6 +44,8 @@ class RunComparisonQuery:
     episodes: ComparedEpisodes
     can_match: bool
     """Whether all runs have training steps."""
+    is_worse_only: bool
+    """Whether only tasks are listed that got worse from the first run to the last."""
 
     @classmethod
     def parse(
@@ -59,7 +63,8 @@ class RunComparisonQuery:
             if name in query:
                 reason = "it belongs to a comparison of episodes; remove it or runs="
                 raise BadFilter(name, query[name], reason)
-        curves = CurveQuery.parse(query, viewer, others)
+        is_worse_only = given(query, "tasks", chosen(TASKS)) is not None
+        curves = CurveQuery.parse(query, viewer, (*others, "tasks"))
         runs = _runs(curves.runs[:MAX_COMPARED], query.get("runs", ""), viewer)
         revision = RevisionChoice.parse(parameters, viewer)
         splits, split = _splits(runs, curves.split_choice, viewer)
@@ -84,6 +89,7 @@ class RunComparisonQuery:
             split=split,
             episodes=episodes.within(condition),
             can_match=by_step is not None,
+            is_worse_only=is_worse_only,
         )
 
     @property
@@ -94,7 +100,11 @@ class RunComparisonQuery:
     def pairing(self, most: int) -> Pairing:
         """Return the comparison with `most` tasks at most."""
         return pairing_of(
-            self.runs, definitions_in_force(self.curves.definition), most, self.episodes
+            self.runs,
+            definitions_in_force(self.curves.definition),
+            most,
+            self.episodes,
+            is_worse_only=self.is_worse_only,
         )
 
     def environments_of(self, pairing: Pairing, viewer: Viewer) -> dict[int, str]:

@@ -41,6 +41,7 @@ MEASURES = (
     Measure("tokens", "Output tokens", "fewer", "more", True),
 )
 """In the order in which they decide what is worse."""
+MEASURE_BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 def _sign(value: float) -> str:

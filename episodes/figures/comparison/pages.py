@@ -47,7 +47,16 @@ MIN_BLOCKS = 40
 
 @require_safe
 @never_cache
-@takes("episodes", "row", "revision", "environment", "split", *DEFINITION_PARAMETERS, *SWITCHES)
+@takes(
+    "episodes",
+    "row",
+    "tasks",
+    "revision",
+    "environment",
+    "split",
+    *DEFINITION_PARAMETERS,
+    *SWITCHES,
+)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose.
     Raises: BadFilter."""

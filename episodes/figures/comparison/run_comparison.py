@@ -26,6 +26,7 @@ from episodes.figures.comparison.paired_statistics import (
     PairedEvidence,
     evidence_of,
 )
+from episodes.figures.comparison.success_test import MAX_P, exact_test
 from episodes.figures.scope_figures import mean_and_deviation
 from episodes.models import Episode, Rollout, Run
 from episodes.uploads.matching import CERTAIN
@@ -114,6 +115,27 @@ class PairedTask(NamedTuple):
         return [count for count, _ in self.tallies[0]]
 
     @property
+    def p(self) -> float:
+        """How likely rates of success at least as different as those of the first and the last run
+        are by chance."""
+        (attempts, successes), (last_attempts, last_successes) = (
+            self.tallies[0][0],
+            self.tallies[0][-1],
+        )
+        return exact_test(int(last_successes), last_attempts, int(successes), attempts)
+
+    @property
+    def is_significant(self) -> bool:
+        return self.p < MAX_P
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the last run is worse than the first by success, or by return where success is
+        equal."""
+        success, return_, *_ = self.figures
+        return (success.gain, return_.gain) < (0.0, 0.0)
+
+    @property
     def figures(self) -> list[TaskFigure]:
         return [
             TaskFigure(measure, means, difference_of(means[-1], means[0]) if means else None)
@@ -130,8 +152,10 @@ class Pairing:
     """Those that all runs have at a shared task: first those by which a run got worse, in the order
     of MEASURES."""
     tasks: Sequence[PairedTask]
-    """Shared tasks, first those that got worse from the first run to the last, by success, then by
-    the other measures."""
+    """Shared tasks, first those that got significantly worse from the first run to the last, then
+    others that did, by success and by the other measures."""
+    worse: int
+    """Number of shared tasks that got worse from the first run to the last."""
     shared: int
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
@@ -157,10 +181,13 @@ def pairing_of(
     definitions: Definitions,
     most: int,
     episodes: ComparedEpisodes | None = None,
+    *,
+    is_worse_only: bool = False,
 ) -> Pairing:
     """Compare one run or more by their attempts, each task by the definition of its environment.
 
-    The result has `most` tasks at most. Two queries for each run, and two more.
+    The result has `most` tasks at most, with `is_worse_only` of those that got worse. Two queries
+    for each run, and two more.
     """
     episodes = episodes or ComparedEpisodes()
     has_tokens = Rollout.objects.filter(episode__isnull=False).exists()
@@ -174,12 +201,19 @@ def pairing_of(
         for place in range(len(MEASURES))
         if (measure := _by_measure(place, runs, tasks)) is not None
     ]
+    worse = [task for task in tasks if task.is_worse]
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
         measures=sorted(measures, key=lambda measure: not measure.is_regression),
         tasks=heapq.nsmallest(
-            most, tasks, key=lambda task: [figure.gain for figure in task.figures]
+            most,
+            worse if is_worse_only else tasks,
+            key=lambda task: [
+                not (task.is_worse and task.is_significant),
+                *(figure.gain for figure in task.figures),
+            ],
         ),
+        worse=len(worse),
         shared=len(tasks),
         attempted=[len(totals.tasks) for totals in totals_by_run],
         coverage=[

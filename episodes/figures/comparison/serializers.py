@@ -79,6 +79,9 @@ class ComparedTaskSerializer(s.Serializer[Any]):
     task = s.IntegerField()
     environment = s.CharField()
     attempts = s.ListField(child=s.IntegerField(), help_text="By run")
+    p = s.FloatField(
+        help_text="Two-sided p of Fisher's exact test of the successes of the first and the last run"
+    )
     measures = TaskMeasureSerializer(many=True)
 
 
@@ -102,5 +105,5 @@ class RunComparisonSerializer(s.Serializer[Any]):
     shared = s.IntegerField(help_text="Number of tasks that all runs attempted")
     conclusions = ConclusionSerializer(many=True)
     measures = MeasureSerializer(many=True)
-    tasks = ComparedTaskSerializer(many=True, help_text="First those that got worse")
+    tasks = ComparedTaskSerializer(many=True, help_text="First those that got significantly worse")
     settings = SettingSerializer(many=True)

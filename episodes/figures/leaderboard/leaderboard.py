@@ -23,10 +23,12 @@ from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
+from environments.scoring.success_interval import Z_95, Interval, interval_over_tasks
 from environments.tasks.split_indexes import served
 from episodes.figures.leaderboard.leaderboard_results import (
     By,
     EndingsByTask,
+    LeaderboardResult,
     at_tasks,
     endings_by_task,
     results_of,
@@ -56,12 +58,26 @@ class LeaderboardRow(Figures):
     error: float | None
     """Standard error of the mean, clustered by task because attempts at one task are alike; None
     below two tasks."""
+    success_variance: float
+    """Squared standard error of the success rate, clustered in the same way."""
     tasks: int
     """Tasks that were attempted."""
     tasks_share: float | None
     """Share of all tasks that were attempted, 0 to 1; None if the number of tasks is not known."""
     passes: Sequence[PassRate]
     """Unbiased pass@k for k = 1, 2, 4, …, as far as any task has so many attempts."""
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval of the success rate, as suites have it; 0 to 1 without attempts."""
+        return interval_over_tasks(self.success or 0.0, self.success_variance, self.tasks, self.n)
+
+    @property
+    def mean_interval(self) -> Interval | None:
+        """95 % interval of the mean return, with every task as one observation."""
+        if self.mean is None or self.error is None:
+            return None
+        return Interval(self.mean - Z_95 * self.error, self.mean + Z_95 * self.error)
 
     @property
     def is_listed(self) -> bool:
@@ -93,6 +109,17 @@ class Leaderboard:
         """Return whether a person has an attempt, so that it can be limited to shared tasks, or it
         is."""
         return self.is_shared or any(row.is_human and row.n for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    by_name: Mapping[str, LeaderboardResult]
+    people: Mapping[str, LeaderboardResult]
+    """Those of people, where rows stand for something else."""
+    tasks: frozenset[int] | None
+    """The tasks that count; None: all."""
+    is_bounded: bool
+    """Whether only the newest episodes were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,64 +161,94 @@ class LeaderboardQuery:
         attempts."""
         if self.split is None and not self.are_together and self.by != "run":
             test = self.environment.splits.filter(is_served=True, type="test").first()
-            board = replace(self, split=test)._result() if test else None
+            board = replace(self, split=test)._board() if test else None
             if board and any(row.n for row in board.rows):
                 return board
-        return self._result()
+        return self._board()
 
-    def _result(self) -> Leaderboard:
-        environment, viewer, by = self.environment, self.viewer, self.by
-        definition = self.definition or definition_of(environment)
-        floor, shared_tasks = 0, None
-        people: EndingsByTask = endings_by_task(
-            self._within(people_in(environment, viewer)), "player", definition
+    def _board(self) -> Leaderboard:
+        results = self._results()
+        if self.by == "run":
+            runs = Run.objects.seen_by(self.viewer).filter(among("name", list(results.by_name)))
+            ids = dict(runs.order_by("-pk").values_list("name", "pk"))
+            if self.split is None and not self.are_together:
+                first = _split_of_runs(self.environment, list(ids.values()), self.viewer)
+                if first is not None:
+                    return replace(self, split=first)._board()
+            results = replace(results, by_name={key: results.by_name[key] for key in ids})
+        tasks = self._task_count() if results.tasks is None else len(results.tasks)
+        note = ""
+        if results.is_bounded:
+            name = self.environment.name
+            note = f"Only the newest {MAX_ENDINGS:,} episodes of {name} are counted."
+        elif self.environment.counted != self.environment.definition:
+            note = "The definition of return and success has changed; results are being recounted."
+        return Leaderboard(
+            environment=self.environment,
+            split=self.split,
+            by=self.by,
+            definition=self._definition,
+            rows=self._rows(results, tasks),
+            tasks=tasks,
+            is_shared=self.is_shared,
+            is_bounded=results.is_bounded,
+            note=note,
         )
-        if by != "player" and definition == definition_of(environment):
+
+    @property
+    def _definition(self) -> Definition:
+        return self.definition or definition_of(self.environment)
+
+    def _results(self) -> _Results:
+        """Return the results of everybody, runs that do not exist for the viewer among them."""
+        definition = self._definition
+        people: EndingsByTask = endings_by_task(
+            self._within(people_in(self.environment, self.viewer)), "player", definition
+        )
+        tasks, is_bounded = None, False
+        if self.by != "player" and definition == definition_of(self.environment):
             tasks_of_people = tasks_attempted(people, definition) if self.is_shared else None
-            results, shared_tasks = stored_results(environment, self.split, by, tasks_of_people)
+            by_name, tasks = stored_results(self.environment, self.split, self.by, tasks_of_people)
         else:
-            own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
-            floor = floor_of(filtered(own, environment.name, own))
+            own = Episode.objects.in_figures_for(self.viewer).filter(environment=self.environment)
+            floor = floor_of(filtered(own, self.environment.name, own))
+            is_bounded = floor > 0
             endings: EndingsByTask = endings_by_task(
-                self._within(own.filter(pk__gt=floor)), by, definition
+                self._within(own.filter(pk__gt=floor)), self.by, definition
             )
             if self.is_shared:
                 others = {
                     place: kinds
                     for place, kinds in endings.items()
-                    if by != "player" or place[0] != "human"
+                    if self.by != "player" or place[0] != "human"
                 }
-                shared_tasks = tasks_attempted(people, definition) & tasks_attempted(
-                    others, definition
-                )
-                endings = at_tasks(endings, shared_tasks)
-            results = results_of(endings, definition)
-        if by == "run":
-            runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
-            ids = dict(runs.order_by("-pk").values_list("name", "pk"))
-            results = {key: result for key, result in results.items() if key in ids}
-            if self.split is None and not self.are_together:
-                first = _split_of_runs(environment, list(ids.values()), viewer)
-                if first is not None:
-                    return replace(self, split=first)._result()
-        of_people = {}
-        if by != "player":
-            of_people = results_of(
-                people if shared_tasks is None else at_tasks(people, shared_tasks), definition
-            )
-        tasks = self._task_count() if shared_tasks is None else len(shared_tasks)
-        each = [(key, result, by == "player" and key == "human") for key, result in results.items()]
-        each += [(key, result, True) for key, result in of_people.items()]
+                tasks = tasks_attempted(people, definition) & tasks_attempted(others, definition)
+                endings = at_tasks(endings, tasks)
+            by_name = results_of(endings, definition)
+        if self.by == "player":  # people are among them
+            people = {}
+        elif tasks is not None:
+            people = at_tasks(people, tasks)
+        return _Results(by_name, results_of(people, definition), tasks, is_bounded)
+
+    def _rows(self, results: _Results, tasks: int | None) -> list[LeaderboardRow]:
+        """Return the rows, best mean first. `tasks`: number of tasks, if it is known."""
+        each = [
+            (key, result, self.by == "player" and key == "human")
+            for key, result in results.by_name.items()
+        ]
+        each += [(key, result, True) for key, result in results.people.items()]
         rows = [
             LeaderboardRow(
                 key=key,
                 is_human=is_human,
-                coverage=coverage_of(result.kinds, definition.convention),
+                coverage=coverage_of(result.kinds, self._definition.convention),
                 n=result.attempts,
                 scored=int(result.sum("scored")),
                 mean=result.mean,
                 error=result.error,
                 successes=result.successes,
+                success_variance=result.success_variance,
                 tasks=result.tasks,
                 tasks_share=min(1.0, result.tasks / tasks) if tasks else None,
                 passes=pass_rates(
@@ -200,28 +257,9 @@ class LeaderboardQuery:
             )
             for key, result, is_human in each
         ]
-        rows_by_mean = sorted(
-            (row for row in rows if row.is_listed),
-            key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key),
-        )
-        note = ""
-        if floor:
-            note = f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} are counted."
-        elif environment.counted != environment.definition:
-            note = "The definition of return and success has changed; results are being recounted."
-        return Leaderboard(
-            environment=environment,
-            split=self.split,
-            by=by,
-            definition=definition,
-            rows=[
-                row for place, row in enumerate(rows_by_mean) if place < MAX_ROWS or row.is_human
-            ],
-            tasks=tasks,
-            is_shared=self.is_shared,
-            is_bounded=floor > 0,
-            note=note,
-        )
+        rows = [row for row in rows if row.is_listed]
+        rows.sort(key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
+        return [row for place, row in enumerate(rows) if place < MAX_ROWS or row.is_human]
 
     def _within(self, episodes: QuerySet[Episode]) -> QuerySet[Episode]:
         if self.split is None:

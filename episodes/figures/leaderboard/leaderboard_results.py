@@ -73,6 +73,16 @@ class LeaderboardResult:
         return sum(cell.successes * cell.tasks for cell in self.cells)
 
     @property
+    def success_variance(self) -> float:
+        """Squared standard error of the success rate with each task as one observation."""
+        attempts = max(1, self.attempts)
+        rate = self.successes / attempts
+        return sum(
+            (cell.successes - rate * cell.attempts) ** 2 * cell.tasks / attempts**2
+            for cell in self.cells
+        )
+
+    @property
     def tasks(self) -> int:
         return sum(cell.tasks for cell in self.cells)
 

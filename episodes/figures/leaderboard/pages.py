@@ -28,6 +28,7 @@ from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.leaderboard.leaderboard import Leaderboard, LeaderboardQuery, LeaderboardRow
+from episodes.figures.ranks import ranks_of
 from episodes.figures.scopes import scope_of
 from episodes.models import Run
 
@@ -74,6 +75,12 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
 def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
     runs = Run.objects.filter(name__in=[row.key for row in rows if leaderboard.by == "run"])
     run_of = dict(runs.values_list("name", "pk"))
+    ranks = ranks_of(
+        [
+            (row.success, row.interval) if sort == "success" else (row.mean, row.mean_interval)
+            for row in rows
+        ]
+    )
     ks = [k for k in MAIN_K if any(rate.k == k for row in rows for rate in row.passes)]
     return {
         "board": leaderboard,
@@ -95,8 +102,9 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
                 },
                 [_rates(row).get(k) for k in ks],
                 run_of.get(row.key),
+                rank,
             )
-            for row in rows
+            for row, rank in zip(rows, ranks, strict=True)
         ],
         "ks": ks,
         "sort": sort,

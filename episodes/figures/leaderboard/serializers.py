@@ -34,7 +34,10 @@ class LeaderboardRowSerializer(s.Serializer[Any]):
     success = s.FloatField(
         allow_null=True, help_text="Success rate: successes divided by n; null without attempts"
     )
-    success_low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % Wilson interval")
+    success_low = s.FloatField(
+        allow_null=True,
+        help_text="Lower end of the 95 % Wilson interval with tasks as observations",
+    )
     success_high = s.FloatField(allow_null=True)
     tasks = s.IntegerField(help_text="Number of tasks that were attempted")
     coverage = s.FloatField(

@@ -11,14 +11,21 @@ from environments.models import UNRESTRICTED, Environment
 from episodes.figures.comparison.paired_statistics import evidence_of, evidence_over
 from episodes.suites.comparison import compare
 from tests.episodes.ended import count_statistics
-from tests.episodes.suites.published import core
+from tests.episodes.suites.published import (
+    attempt,
+    core,
+    make_suite,
+    member,
+    split_of,
+    tasks_of,
+)
 
 pytestmark = pytest.mark.django_db
 about: Any = pytest.approx
 
 
 def test_the_difference_is_that_of_the_scores() -> None:
-    found = compare(core(), "model", ("weak", "strong"), 9, UNRESTRICTED)
+    found = compare(core(), "model", ("weak", "strong"), UNRESTRICTED)
     assert [(member.first, member.second) for member in found.members] == [
         (0.125, 0.75),
         (0.5, 1.0),
@@ -30,22 +37,49 @@ def test_the_difference_is_that_of_the_scores() -> None:
 
 def test_members_read_from_episodes_give_the_same() -> None:
     version = core()
-    own = compare(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
+    own = compare(version, "run", ("of weak", "of strong"), UNRESTRICTED)
     Environment.objects.update(success_threshold=0.1)
     count_statistics()
-    read = compare(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
+    read = compare(version, "run", ("of weak", "of strong"), UNRESTRICTED)
     assert read.notes and own.evidence == read.evidence
 
 
 def test_a_member_that_only_one_has_played_leaves_no_difference_over_the_suite() -> None:
-    found = compare(core(), "model", ("partial", "strong"), 9, UNRESTRICTED)
+    found = compare(core(), "model", ("partial", "strong"), UNRESTRICTED)
     assert found.evidence is None and found.lacking == ["maze/test"]
     assert found.members[0].evidence and found.members[0].evidence.difference == -0.25
 
 
+def test_significant_tasks_come_first_with_the_attempts_of_each() -> None:
+    split = split_of("math", 3)
+    few, many, less = tasks_of(split)
+    for model, of_few, of_many, of_less in (("old", 1.0, 0.8, 0.0), ("new", 0.0, 0.2, 1.0)):
+        attempt(model, [few, less], (of_few, of_less))
+        for place in range(20):
+            attempt(model, [many], (float(place < 20 * of_many),))
+    count_statistics()
+    found = compare(make_suite(member(split)), "model", ("old", "new"), UNRESTRICTED)
+    assert [(pair.task, pair.is_significant) for pair in found.tasks] == [
+        (many.pk, True), (few.pk, False), (less.pk, False),
+    ]  # fmt: skip
+    assert [pair.task for pair in found.worse] == [many.pk, few.pk]
+    first = found.tasks[0]
+    assert (first.first.counts.attempts, first.second.counts.attempts) == (20, 20)
+
+
+def test_mean_returns_of_a_task_have_no_test() -> None:
+    split = split_of("math", 2)
+    attempt("old", tasks_of(split), (1.0, 1.0))
+    attempt("new", tasks_of(split), (0.0, 0.5))
+    count_statistics()
+    suite = make_suite(member(split), score="return")
+    found = compare(suite, "model", ("old", "new"), UNRESTRICTED)
+    assert [(pair.difference, pair.p) for pair in found.tasks] == [(-1.0, None), (-0.5, None)]
+
+
 def test_who_has_not_played_is_named() -> None:
     with pytest.raises(BadFilter, match="second='nobody' cannot be used: no model of that name"):
-        compare(core(), "model", ("weak", "nobody"), 9, UNRESTRICTED)
+        compare(core(), "model", ("weak", "nobody"), UNRESTRICTED)
 
 
 def test_strata_have_their_own_error() -> None:

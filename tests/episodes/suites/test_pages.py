@@ -114,6 +114,26 @@ def test_tasks_that_are_quarantined_are_named_first(client: Client) -> None:
     assert "1 quarantined" in text_of(client, "/suites/")
 
 
+def test_a_task_that_fails_and_is_quarantined_is_named_once(client: Client) -> None:
+    _, [_, always] = broken_core()
+    Task.objects.filter(pk=always.pk).update(state="quarantined", reason="It fails.")
+    page = text_of(client, "/suites/core/")
+    assert "1 task has only failures of the environment and is quarantined." in page
+    assert page.count('role="note"') == 1 and page.count(f'href="/tasks/{always.pk}/"') == 1
+    assert "4 failed episodes" in page and "Publish a version without it" in page
+
+
+def test_tasks_that_fail_and_others_that_are_quarantined_are_in_one_notice(client: Client) -> None:
+    _, [sometimes, always] = broken_core()
+    Task.objects.filter(pk=sometimes.pk).update(state="quarantined", reason="It fails.")
+    page = text_of(client, "/suites/core/")
+    assert page.count('role="note"') == 1
+    assert "1 task has only failures of the environment." in page
+    assert "1 task is quarantined." in page
+    for task in (sometimes, always):
+        assert page.count(f'href="/tasks/{task.pk}/"') == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_tasks_keep_the_numbers_that_the_version_was_published_with(client: Client) -> None:
     [first, *_] = SuiteTask.objects.filter(member__version=core()).order_by("pk")
@@ -138,7 +158,28 @@ def test_two_models_are_compared(client: Client) -> None:
         "Over the suite" in page and "Effect size" in page and "6 tasks that both attempted" in page
     )
     counted = re.findall(r'(weak|strong):\s*<span class="number">(\d+)<', page)
-    assert counted == [("weak", "7"), ("strong", "6")]
+    assert counted == [("strong", "6"), ("weak", "7")]
+
+
+def test_columns_are_in_the_order_of_the_heading_and_count_attempts(client: Client) -> None:
+    core()
+    page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
+    assert re.search(r"<h1>strong <span [^>]+>compared with</span> weak</h1>", page)
+    for table in page.split("<thead>")[1:]:
+        heads = re.findall(r"<th[^>]*>(strong|weak)\b", table)
+        assert heads == ["strong", "weak"]
+    assert "n = 2" in page and "+62.5 pp" in page
+
+
+def test_tasks_at_which_a_model_is_worse_are_listed_alone(client: Client) -> None:
+    core()
+    address = "/suites/core/v1/compare/?first=weak&second=strong"
+    task = 'class="task-place"'
+    assert text_of(client, address).count(task) == 4
+    assert "strong is worse at no task" in text_of(client, f"{address}&tasks=worse")
+    turned = "/suites/core/v1/compare/?first=strong&second=weak"
+    assert text_of(client, f"{turned}&tasks=worse").count(task) == 4
+    assert "weak is worse at 4 tasks" in text_of(client, turned)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +191,7 @@ def test_two_models_are_compared(client: Client) -> None:
         ("core/?format=xml", 400, "allowed are csv"),
         ("core/?cite=nobody", 400, "no model of this name has a rank here"),
         ("core/v1/compare/?first=weak&second=nobody", 400, "no model of that name has an attempt"),
+        ("core/v1/compare/?first=weak&second=strong&tasks=some", 400, "allowed are worse"),
         ("core/v1/compare/", 400, "it is the model that it is compared with"),
         ("core/?colour=red", 400, "no parameter has that name"),
     ],

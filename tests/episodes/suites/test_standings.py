@@ -13,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED, Environment, Split, Viewer
 from environments.scoring.success_interval import interval
+from episodes.figures.leaderboard.leaderboard import LeaderboardQuery
 from episodes.models import SuiteVersion
 from episodes.suites.scores import TaskSums, score_of
 from episodes.suites.standings import SuiteRow, standings
@@ -142,6 +143,33 @@ def test_members_are_added_up_like_strata_for_returns() -> None:
     variance = 0.75**2 * 13.0 / 3 + 0.25**2 * 2.0 / 2
     assert score == about(4.5) and ends
     assert ends.high - 4.5 == about(1.959964 * variance**0.5)
+
+
+def test_a_leaderboard_has_the_interval_of_a_suite_of_the_same_attempts() -> None:
+    split = split_of("math", 5)
+    for rewards in (
+        (1.0, 1.0, 0.0, 0.0, 1.0),
+        (1.0, 1.0, 0.0, 1.0, 1.0),
+        (1.0, 1.0, 0.0, 0.0, 1.0),
+    ):
+        attempt("m", tasks_of(split), rewards)
+    count_statistics()
+    suite = rows_of(make_suite(member(split)))["m"]
+    board = LeaderboardQuery(split.environment, UNRESTRICTED, split).result()
+    [row] = [row for row in board.rows if row.key == "m"]
+    assert row.interval == about(suite.interval)
+    assert row.interval.high - row.interval.low > 1.2 * (
+        interval(10, 15).high - interval(10, 15).low
+    )
+
+
+def test_overlapping_intervals_allow_several_ranks() -> None:
+    split = split_of("math", 4)
+    for model, rewards in (("a", (1.0,) * 4), ("b", (1.0, 1.0, 1.0, 0.0)), ("c", (0.0,) * 4)):
+        attempt(model, tasks_of(split), rewards)
+    count_statistics()
+    rankings = [row.ranking for row in rows_of(make_suite(member(split))).values()]
+    assert rankings == [(1, 1, 2), (2, 1, 3), (3, 2, 3)]
 
 
 def test_huge_returns_have_a_mean_and_no_interval() -> None:

@@ -114,6 +114,25 @@ def test_tasks_that_got_worse_come_first_success_before_return() -> None:
     assert len(pairing_of(runs, Definition(), 2).tasks) == 2
 
 
+def test_significant_regressions_come_first_and_can_be_listed_alone(client: Client) -> None:
+    runs = [make_run("first"), make_run("second")]
+    few, many, gain = make_task(), make_task(), make_task()
+    for run, of_few, of_many, of_gain in ((runs[0], 1.0, 16, 0.0), (runs[1], 0.0, 4, 1.0)):
+        end_episode(of_few, run=run, task=few)
+        end_episode(of_gain, run=run, task=gain)
+        for place in range(20):
+            end_episode(float(place < of_many), run=run, task=many)
+    pairing = pairing_of(runs, Definition(), 9)
+    assert [task.task for task in pairing.tasks] == [many.pk, few.pk, gain.pk]
+    assert pairing.worse == 2
+    address = f"/compare/?runs={runs[0].pk},{runs[1].pk}"
+    page = client.get(f"{address}&tasks=worse").content.decode()
+    listed = re.findall(r'class="task-place" href="/tasks/(\d+)/"', page)
+    assert listed == [str(many.pk), str(few.pk)]
+    file = client.get(f"{address}&tasks=worse&format=csv").content.decode()
+    assert len(file.splitlines()) == 1 + 2 * 2
+
+
 def test_failures_and_probes_are_left_out() -> None:
     first, second = played()
     for task in pairing_of((first, second), Definition(), 9).tasks:

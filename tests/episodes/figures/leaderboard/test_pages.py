@@ -108,6 +108,25 @@ def test_rows_are_sorted_by_what_is_requested(client: Client) -> None:
     assert ranked(client, "sort=n")[0] == "large"
 
 
+def ranks_of(page: str) -> list[tuple[str, str]]:
+    pattern = r'<tr>\s*<td class="number nowrap">\s*(\d+).*?<td class="name">(.*?)</td>'
+    rows = re.findall(pattern, page, re.DOTALL)
+    return [(rank, re.sub("<[^>]+>", "", name)) for rank, name in rows]
+
+
+def test_equal_means_share_a_rank_which_no_order_changes(client: Client) -> None:
+    tasks = [make_task() for _ in range(3)]
+    for model, rewards in (("a", (0, 0, 1)), ("b", (1, 1, 1)), ("c", (1, 1, 1))):
+        for task, reward in zip(tasks, rewards, strict=True):
+            end_episode(float(reward), task=task, model=model)
+    count_statistics()
+    by_mean = ranks_of(client.get(BOARD).content.decode())
+    assert by_mean == [("1", "b"), ("1", "c"), ("3", "a")]
+    by_name = ranks_of(client.get(f"{BOARD}?sort=key").content.decode())
+    assert by_name == [("3", "a"), ("1", "b"), ("1", "c")]
+    assert "Overlapping 95% intervals allow the ranks" in client.get(BOARD).content.decode()
+
+
 def test_pass_at_k_is_unbiased(client: Client) -> None:
     play()
     rows = csv.DictReader(io.StringIO(client.get(f"{BOARD}?format=csv").content.decode()))
