@@ -17,7 +17,7 @@ from environments.filtering.filters import Filters, choice, parameter
 from environments.filtering.parameters import BadFilter, unknown_name
 from environments.models import Environment, Task, TaskFlag, TaskTag, Viewer
 from environments.models.viewer import visible_tasks
-from environments.scoring.task_buckets import BUCKETS, tasks_in
+from environments.scoring.task_buckets import LABELS, tasks_in
 from environments.tasks.task_places import places
 from environments.tasks.task_states import SERVED, STATES, is_in_state
 
@@ -104,7 +104,7 @@ class TaskFilter(Filters):
     )
     """Where the task came from first; or `dropped`: a class listed it once and no longer does."""
     bucket: str = choice(
-        BUCKETS,
+        LABELS,
         "Only tasks in this bucket of difficulty",
         default="",
         narrow=lambda bucket, viewer: tasks_in(bucket, conf.thresholds()),

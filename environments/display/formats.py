@@ -22,6 +22,7 @@ from environments.scoring.attempt_figures import AttemptCounts
 from environments.scoring.convention import Coverage
 from environments.scoring.returns import MAX_RETURN
 from environments.scoring.success_interval import interval
+from environments.scoring.task_buckets import LABELS
 
 NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""
@@ -33,8 +34,8 @@ BUCKETS = {"failing": "✕", "unseen": "○", "hopeless": "▽", "learnable": "�
 _BUCKET_WORDS = {
     "failing": "the environment failed in all episodes, or in at least as many as count",
     "unseen": "no attempt that counts yet",
-    "hopeless": "enough attempts, almost no success: no signal to learn from",
-    "learnable": "neither hopeless nor saturated, or too few attempts to say so",
+    "hopeless": "enough attempts, no success or almost none: no signal to learn from",
+    "learnable": "some succeed and some do not, or there are too few attempts to say so",
     "saturated": "enough attempts, almost all succeed: nothing left to learn",
 }
 MIN_HUGE = 1e280
@@ -188,7 +189,7 @@ def bucket(name: str) -> SafeString:
         name,
         _BUCKET_WORDS.get(name, name),
         BUCKETS.get(name, "?"),
-        name,
+        LABELS.get(name, name),
     )
 
 

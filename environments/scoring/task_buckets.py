@@ -13,6 +13,7 @@ conditions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +23,11 @@ from environments.models import TaskStatistics
 
 Bucket = Literal["failing", "unseen", "hopeless", "learnable", "saturated"]
 BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
+LABELS: Mapping[str, str] = {
+    **dict(zip(BUCKETS, BUCKETS, strict=True)),
+    "hopeless": "never solved",
+}
+"""Names of the buckets for people."""
 
 
 @dataclass(frozen=True, slots=True)

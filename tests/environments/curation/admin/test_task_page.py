@@ -107,7 +107,7 @@ def test_results_stay_with_the_content_and_both_are_shown(client: Client) -> Non
     attempted(new, attempts=4, successes=0)
     for task in (old, new):
         page = page_of(client, task)
-        assert "saturated" in page and "hopeless" in page
+        assert "saturated" in page and "never solved" in page
 
 
 def test_an_earlier_content_leads_to_the_one_in_its_place(client: Client) -> None:
@@ -219,3 +219,11 @@ def test_it_shows_all_versions_from_first_to_last_with_figures_and_flags(client:
         assert [table.index(link) for link in links] == sorted(table.index(link) for link in links)
         assert "attempts by agents and scripted players" in table.partition("<table")[0]
         assert "⚑ 1" in table and '<span class="number">7</span>' in table
+
+
+def test_its_heading_and_its_crumb_name_it_as_other_pages_do(client: Client) -> None:
+    task = make_task({"question": "Mend `total`."})
+    make_split(task, name="train")
+    page = page_of(client, task)
+    assert '<span class="task-place">math train #0</span> Mend total.</h1>' in page
+    assert "<li>train #0</li>" in page and page.count("<h1") == 1
