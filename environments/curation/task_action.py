@@ -50,6 +50,8 @@ class TaskAction:
     """Whether all tasks have to belong to one environment."""
     changes_state: ClassVar[bool] = False
     """Whether tasks leave lists of what is served, or come back to them."""
+    idle_states: ClassVar[tuple[str, ...]] = ()
+    """States whose tasks it does not change, so that lists of them do not offer it."""
     kind: ClassVar[str]
     """Kind of the record: one of CurationAction.KINDS and TaskRevision.KINDS."""
 

@@ -20,11 +20,7 @@ function showChecked() {
   const checked = boxes.filter((box) => box.checked).length;
   const number = bar.querySelector("[name=scope]:checked").dataset.total ?? checked;
   bar.toggleAttribute("data-idle", !number);
-  for (const button of bar.querySelectorAll("button")) {
-    button.dataset.label ??= button.textContent;
-    button.textContent = number ? `${button.dataset.label} (${number})` : button.dataset.label;
-    button.disabled = !number;
-  }
+  for (const button of bar.querySelectorAll("button")) button.disabled = !number;
   bar.querySelector("[data-count]").textContent = `${checked} selected`;
   all.checked = checked > 0 && checked === boxes.length;
   all.indeterminate = checked > 0 && checked < boxes.length;

@@ -94,6 +94,7 @@ class Quarantine(_StateChange):
     name, label, order, kind = "quarantine", "Quarantine", 1, "quarantine"
     form = QuarantineForm
     state, past = "quarantined", "Quarantined"
+    idle_states = ("quarantined",)
     effects = (
         "Agents are not offered them any more. Later tasks of the same split get lower indexes; "
         "titles and pages of tasks stay.",
@@ -115,4 +116,5 @@ class Release(_StateChange):
 
     name, label, order, kind = "release", "Release", 2, "release"
     state, past = "active", "Released"
+    idle_states = ("served", "removed", "pasted", "active")
     effects = ("Agents are offered them again. Later tasks of the same split get higher indexes.",)

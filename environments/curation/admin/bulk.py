@@ -59,7 +59,12 @@ FIELDS = {name for action in BULKS.values() for name in action.form.base_fields}
 def offered(request: HttpRequest, selection: Selection) -> list[type[TaskAction]]:
     """Bulk actions that this person may apply to tasks of this list."""
     bulks = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
-    return [bulk for bulk in bulks if selection.split is not None or not bulk.needs_split]
+    return [
+        bulk
+        for bulk in bulks
+        if (selection.split is not None or not bulk.needs_split)
+        and (selection.ids or selection.state not in bulk.idle_states)
+    ]
 
 
 def bulk_view(

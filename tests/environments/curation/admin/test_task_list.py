@@ -301,3 +301,28 @@ def test_a_field_is_chosen_by_a_form_and_one_that_tasks_do_not_have_is_refused_o
         escape("tasks of 'math' have no such field; they have question.")
         in refused.content.decode()
     )
+
+
+@each(
+    ("query", "label"),
+    [("", "Release"), ("?state=pasted", "Release"), ("?state=quarantined", "Quarantine")],
+)
+def test_it_offers_no_action_that_changes_nothing(client: Client, query: str, label: str) -> None:
+    make_split(make_task(), name=label + query)
+    question(f"pasted {query}")
+    question(f"bad {query}", state="quarantined")
+    page = client.get(TASKS + query).content.decode()
+    assert "Add tags</button>" in page and f">{label}</button>" not in page
+
+
+def test_it_says_how_many_tasks_match(client: Client) -> None:
+    make_split(make_task(), make_task())
+    assert '<span class="hint">2 tasks</span>' in client.get(TASKS).content.decode()
+
+
+def test_a_bucket_without_success_has_a_plain_name(client: Client) -> None:
+    task = make_task()
+    make_split(task)
+    make_statistics(task, attempts=4, successes=0)
+    page = client.get(f"{TASKS}?bucket=hopeless").content.decode()
+    assert "<b>never solved</b>" in page and "</b>never solved</span>" in page
