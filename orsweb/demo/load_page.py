@@ -24,7 +24,7 @@ from episodes.figures.summary_cover import note_of_part
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.run_totals import RunTotalsPart
-from orsweb.demo.script import SHARES
+from orsweb.demo.script import DAYS, SHARES
 from orsweb.demo.script_runner import play_beside_others
 
 EPISODES = 200
@@ -52,6 +52,7 @@ def load_demo(request: HttpRequest) -> HttpResponse:
     context = {
         "job": job,
         "episodes": EPISODES,
+        "days": DAYS,
         "is_loaded": is_loaded,
         "note": next(filter(None, notes), ""),
     }
