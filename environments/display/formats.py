@@ -128,6 +128,20 @@ def grouped(count: float | str | None) -> str:
 
 _NO_ROLLOUTS = {"probe": "not played", "continued": "continued, repeated or left"}
 """Words for the kinds of endings in `Coverage.others`."""
+ATTEMPTS = (
+    "Episodes that count in the figures. “Excluded” are the others, such as failures of the "
+    "environment; click it to list them."
+)
+
+
+def attempts_meaning() -> str:
+    """Return what the head of a column whose cells have `coverage` says on hover."""
+    return ATTEMPTS
+
+
+def attempts_head() -> SafeString:
+    """Return the head of a column whose cells have `coverage`, with its meaning on hover."""
+    return format_html('<abbr title="{}">Attempts</abbr>', ATTEMPTS)
 
 
 def coverage(

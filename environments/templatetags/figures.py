@@ -12,6 +12,7 @@ from environments.access.private_tag import private_tag
 from environments.display.card import plain as plain_card
 from environments.display.formats import (
     NONE,
+    attempts_head,
     bucket,
     code_spans,
     coverage,
@@ -47,6 +48,7 @@ register.filter("figure", plain)
 register.filter("threshold", threshold_text)
 register.simple_tag(success)
 register.simple_tag(coverage)
+register.simple_tag(attempts_head)
 register.simple_tag(private_tag)
 
 

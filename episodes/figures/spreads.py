@@ -52,6 +52,8 @@ class RunSpread(NamedTuple):
     mean: float
     deviation: float | None
     """Standard deviation of the sample; None for one run."""
+    runs: int
+    """Number of runs that have the figure."""
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> RunSpread | None:
@@ -59,7 +61,7 @@ class RunSpread(NamedTuple):
         known = [value for value in values if value is not None]
         if not known:
             return None
-        return cls(fmean(known), stdev(known) if len(known) > 1 else None)
+        return cls(fmean(known), stdev(known) if len(known) > 1 else None, len(known))
 
 
 def spread_of(values: Iterable[float]) -> Spread:

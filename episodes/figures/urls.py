@@ -16,7 +16,8 @@ from episodes.figures.groups.pages import group, groups, run_groups
 from episodes.figures.leaderboard.api import LeaderboardView
 from episodes.figures.leaderboard.pages import board
 from episodes.figures.runs.api import RunsView, RunView, SteeredRunView
-from episodes.figures.runs.pages import run_page, runs
+from episodes.figures.runs.pages import runs
+from episodes.figures.runs.run_page import run_page
 from episodes.figures.scalars.api import ScalarsView
 from episodes.figures.tasks.api import TasksView, TaskView
 from episodes.figures.tasks.pages import task_page

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+# The modules of the tables import this one, so it finds tables by name.
+from django.apps import apps
 from django.db import IntegrityError, models
 
 from environments.models import Viewer
@@ -20,6 +22,15 @@ class RunQuerySet(models.QuerySet["Run"]):
     def seen_by(self, viewer: Viewer) -> Self:
         """Return the runs that exist for the viewer."""
         return self.filter(visible_runs(viewer))
+
+    def listed(self) -> Self:
+        """Return the runs that have an episode, a conversation or a scalar, or that a trainer has
+        described: of others only the name is left, because their episodes were removed."""
+        condition: Any = models.Q(updated__isnull=False)
+        for name in ("Episode", "Rollout", "ScalarSeries"):
+            rows = apps.get_model("episodes", name).objects.filter(run=models.OuterRef("pk"))
+            condition |= models.Exists(rows)
+        return self.filter(condition)
 
     def named(self, text: str) -> Self:
         """Return the runs of this title, newest first, or the one with this name: `tiny-1 (2)`."""

@@ -17,6 +17,8 @@ from django.utils.safestring import SafeString
 from environments.access.privacy import viewer_of
 from environments.display.formats import (
     NONE,
+    attempts_head,
+    attempts_meaning,
     clock,
     coverage,
     grouped,
@@ -77,6 +79,8 @@ register.filter("threshold", threshold_text)
 register.filter("digits", digits_of)
 register.simple_tag(success)
 register.simple_tag(coverage)
+register.simple_tag(attempts_head)
+register.simple_tag(attempts_meaning)
 
 ERRORS = {
     "returns": "Standard error of the mean; every return is one observation",

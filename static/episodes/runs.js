@@ -39,10 +39,14 @@ function showPicked() {
   const others = picked.size - rows().filter((row) => picked.has(row.dataset.run)).length;
   bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected${others ? `, ${others} not on this page` : ""}`;
   if (pickList) pickList.hidden = listed.every((run) => picked.has(run));
-  link("[data-compare-link]", "compareLink", most, "Select at least two runs", 2);
-  link("[data-curves-link]", "curvesLink", mostCurves, "");
+  const reasons = [
+    link("[data-compare-link]", "compareLink", most, `Compare takes 2 to ${most} runs`, 2),
+    link("[data-curves-link]", "curvesLink", mostCurves, `Curves are drawn of at most ${mostCurves} runs`),
+  ];
+  bar.querySelector("[data-selection-limit]").textContent = reasons.filter(Boolean).join(" · ");
 }
 
+// Returns why the link cannot be followed; an empty text if it can.
 function link(selector, page, most, reason, least = 1) {
   const runs = [...picked].sort((a, b) => a - b); // the oldest is what the others are compared with
   const isAble = runs.length >= least && runs.length <= most;
@@ -50,7 +54,7 @@ function link(selector, page, most, reason, least = 1) {
   if (isAble) element.href = `${element.dataset[page]}?runs=${runs.join()}${bar.dataset.kept}`;
   else element.removeAttribute("href");
   element.setAttribute("aria-disabled", String(!isAble));
-  element.title = isAble ? "" : picked.size > most ? `Select at most ${most} runs` : reason;
+  return isAble ? "" : reason;
 }
 
 // Pinned cells stay beside each other at the left while the table scrolls.

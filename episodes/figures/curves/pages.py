@@ -65,6 +65,7 @@ from episodes.figures.scopes import MAX_SERIES, OVERLAYS
 from episodes.filtering.names import MAX_NEAREST, models, runs
 from episodes.models import Run
 
+MAX_SCALAR_ROWS = 48
 MAX_CHOICES = 50
 """Number of runs that are offered besides the chosen ones; a search finds the others."""
 MAX_SEARCHED = 10_000
@@ -171,15 +172,18 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
     ranking = next((chart for chart in charts if chart["figure"] != "components"), None)
     rows = rows_of(drawing.series, lasts_of_runs(drawing, ranking) if ranking else {}, query)
     places = {row.line.key: place for place, row in enumerate(rows)}
+    scalars = [
+        (scalar.name, *pair)
+        for scalar in drawing.scalars
+        for pair in sorted(scalar.lines, key=lambda pair: places[pair[0].key])
+    ]
     return {
         "drawn": drawing,
         "query": query,
         "best": best_of(charts, query),
         "curve_rows": rows,
-        "scalar_rows": [
-            (scalar.name, sorted(scalar.lines, key=lambda pair: places[pair[0].key]))
-            for scalar in drawing.scalars
-        ],
+        "scalar_rows": scalars[:MAX_SCALAR_ROWS],
+        "scalar_count": len(scalars),
         "group_rows": rows_of(drawing.groups, lasts_of(ranking) if ranking else {}, query),
         "ranking": ranking,
         "curve_heads": heads_of(query, ranking),

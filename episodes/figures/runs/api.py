@@ -89,7 +89,8 @@ class RunsView(ApiView):
         parameter(
             "sort",
             f"Order: one of {', '.join(SORTS)}, or the name of a column: {CONFIG}NAME, {SCALAR}NAME; "
-            "with - in front descending. Runs that are running come first unless "
+            "with - in front descending; return and success within each environment and split. "
+            "Runs that are running come first unless "
             "nothing has come for two hours, except by -created, the default",
         ),
         parameter("split", "Name of a split: runs that played it, with their figures there"),

@@ -1,12 +1,11 @@
-"""The list of training and evaluation runs with their results, and the page of one run."""
+"""The list of training and evaluation runs with their results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
@@ -14,17 +13,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.display import parts
+from environments.display.formats import ATTEMPTS, percent
+from environments.display.numbers import signed
 from environments.filtering.addresses import takes
-from environments.filtering.filters import query_string
-from environments.filtering.parameters import (
-    WholeRange,
-    chosen,
-    given,
-    trimmed,
-    unknown_name,
-    whole_from,
-)
+from environments.filtering.parameters import trimmed, unknown_name
 from environments.models import Split, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
@@ -32,32 +24,20 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from episodes.attempts.file_headers import csv_response, definition_header
-from episodes.browsing.episode_list import EpisodeListQuery
-from episodes.dashboard.guards import row_or_404
-from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.saved_views import ViewPage
-from episodes.dashboard.view_parameters import definitions_context, overrides_context
-from episodes.figures.curves.curve_parameters import OF_SEVERAL, CurveQuery
-from episodes.figures.curves.curve_parameters import PARAMETERS as SWITCHES
-from episodes.figures.curves.curve_series import curve_charts
-from episodes.figures.curves.figure_menu import SCALAR, Figure
-from episodes.figures.curves.pages import panel_of
+from episodes.dashboard.view_parameters import overrides_context
+from episodes.figures.curves.figure_menu import SCALAR
 from episodes.figures.curves.revision_marks import several_codes
-from episodes.figures.run_splits import SplitChoice, of_one_split
+from episodes.figures.run_splits import SplitChoice
 from episodes.figures.runs.config_groups import ConfigGroup
 from episodes.figures.runs.run_columns import (
+    cell_text,
     column_values,
     order_by_column,
     scalar_columns,
 )
 from episodes.figures.runs.run_file import csv_lines
-from episodes.figures.runs.run_lines import (
-    MAX_COUNTED,
-    RunLine,
-    RunQuery,
-    judged_parts,
-    places_of,
-)
+from episodes.figures.runs.run_lines import RunLine
 from episodes.figures.runs.run_list import (
     COLUMNS,
     LAST_ACTIVE,
@@ -65,42 +45,31 @@ from episodes.figures.runs.run_list import (
     RUNS_PER_PAGE,
     RunListQuery,
 )
-from episodes.figures.runs.run_order import (
+from episodes.figures.runs.run_order import RunOrder
+from episodes.figures.runs.stored_totals import (
     MAX_SORTED,
-    RunOrder,
+    RunSums,
     last_activity_of,
     silence_of,
     stored_totals,
 )
-from episodes.figures.runs.training_steps import steps_of
+from episodes.figures.scope_figures import ScopeFigures
 from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
 from episodes.figures.summary_cover import note_of_part
-from episodes.models import Episode, Rollout, Run
+from episodes.models import Rollout, Run
 from episodes.rollups.run_totals import RunTotalsPart
-from episodes.runs.config_values import (
-    ConfigCondition,
-    Scalar,
-    config_values,
-    value_text,
-)
+from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
-from episodes.uploads.usage import reported_usage
 
-MAX_EPISODES = 10
-MAX_STEPS = 20
-STORY: tuple[Figure, ...] = ("return", "success", "length", "components")
-"""Figures that the page of a run draws unless its address names others; components if there are
-any."""
-MAX_STORY_SCALARS = 12
-"""Scalars that are drawn below them: those that the trainer has reported first."""
-MAX_SETTINGS = 8
-"""Values of the configuration that its closed part names."""
 COLUMN_LABELS = {name: name.capitalize() for name in COLUMNS} | {"last": "Last activity"}
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
-PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
-"""Templates of the page of a run and of its parts that are fetched again while episodes start and
-end."""
+
+OVER_TITLES = {
+    "latest": "Over the attempts of the last tenth of a run's training steps; over all attempts of a "
+    "run without training steps",
+    "all": "Over all attempts of a run",
+}
 
 
 @require_safe
@@ -110,13 +79,15 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises:
     BadRequest."""
     viewer = viewer_of(request.user)
-    query = RunListQuery.parse(request.GET, viewer, RUNS_PER_PAGE, LAST_ACTIVE)
+    query = _query(request.GET, viewer)
     if query.format == "csv":
         headers = definition_header(definitions_in_force(query.definition))
         return csv_response("runs.csv", csv_lines(query), headers)
     page = query.result()
     lines = page.lines
     groups = query.groups() if query.group else []
+    places = {place for group in groups for place in group.places}
+    places = places or set(page.places) or {line.place for line in lines if line.outline.total}
     best = Run.objects.in_bulk([group.best for group in groups if group.best])
     saved = request.GET.copy()
     saved.pop("after", None)
@@ -131,9 +102,16 @@ def runs(request: HttpRequest) -> HttpResponse:
         "rows": _rows(lines, query),
         "heads": _heads(query, request.GET, lines),
         "groups": [
-            (group, best.get(group.best or 0), _address_of(group, query, request.GET))
+            GroupRow(
+                group,
+                best.get(group.best or 0),
+                (address := _address_of(group, query, request.GET)),
+                _state_links(group.states, address),
+            )
             for group in groups
         ],
+        "places": sorted(places),
+        "has_several_places": len(places) > 1,
         "missing": next(
             (line.outline.missing for line in lines if line.outline.missing),
             note_of_part(RunTotalsPart.name),
@@ -182,6 +160,11 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, f"figures/{name}.html", context)
 
 
+def _query(parameters: QueryDict, viewer: Viewer) -> RunListQuery:
+    """Return the query in an address of the list. Raises: BadFilter."""
+    return RunListQuery.parse(parameters, viewer, RUNS_PER_PAGE, LAST_ACTIVE, "latest")
+
+
 def _kept_by_links(parameters: QueryDict) -> str:
     """Return what the pages of curves and of the comparison take over from the address of the list,
     as the end of a query string."""
@@ -196,16 +179,37 @@ def _saved_address(query: str, viewer: Viewer) -> str:
     for name, text in parameters.items():
         if name not in RunListQuery.PARAMETERS:
             raise unknown_name(name, text, RunListQuery.PARAMETERS)
-    RunListQuery.parse(parameters, viewer, RUNS_PER_PAGE, LAST_ACTIVE).ids()
+    _query(parameters, viewer).ids()
     return query
 
 
 def _is_visible(query: str, viewer: Viewer) -> bool:
-    split = RunListQuery.parse(QueryDict(query), viewer, RUNS_PER_PAGE, LAST_ACTIVE).splits.split
+    split = _query(QueryDict(query), viewer).splits.split
     return not split or Split.objects.seen_by(viewer).filter(name=split).exists()
 
 
 VIEWS = ViewPage("runs", _saved_address, _is_visible)
+
+
+class GroupRow(NamedTuple):
+    """A row of the list of groups."""
+
+    group: ConfigGroup
+    best: Run | None
+    address: str
+    """Query string of the list of its runs; empty if they lack a value."""
+    states: Sequence[tuple[str, int, str]]
+    """States of runs that are no whole trainings, each with their number and the query string of
+    their list."""
+
+
+def _state_links(states: Mapping[str, int], address: str) -> list[tuple[str, int, str]]:
+    links = []
+    for state, count in states.items():
+        parameters = QueryDict(address, mutable=True)
+        parameters["state"] = "running" if state == "silent" else state
+        links.append((state, count, parameters.urlencode() if address else ""))
+    return links
 
 
 class RunRow(NamedTuple):
@@ -218,6 +222,10 @@ class RunRow(NamedTuple):
     """Last activity of the run, by which the list is sorted."""
     silence: str
     """How long ago that was, if the run is said to be running and has become silent."""
+    figures: ScopeFigures | RunSums | None
+    """What return and success are shown of: its latest training steps, or all of its episodes."""
+    basis: str
+    """A sentence about both."""
 
 
 def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
@@ -229,12 +237,30 @@ def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
     for line in lines:
         values = by_run.get(line.run.pk, {})
         cells = [
-            (name in query.pin, _cell(values[name]) if name in values else None)
+            (name in query.pin, cell_text(values[name]) if name in values else None)
             for name in query.columns
         ]
         last = last_activity_of(line.run, totals.get(line.run.pk, ()))
-        rows.append(RunRow(line, cells, last, silence_of(line.run.state, last)))
+        silence = silence_of(line.run.state, last.timestamp())
+        figures = line.shown if query.over == "latest" else line.outline.total
+        rows.append(RunRow(line, cells, last, silence, figures, _basis(line)))
     return rows
+
+
+def _basis(line: RunLine) -> str:
+    total, latest = line.outline.total, line.latest
+    if total is None:
+        return ""
+    figures = list[tuple[str, RunSums | ScopeFigures, int]]()
+    if latest is not None:
+        steps = f"training steps {latest.low:,} to {latest.high:,}"
+        figures.append((steps, latest.totals, latest.totals.attempts))
+    figures.append(("all", total, total.n))
+    texts = [
+        f"{name}: {signed(some.mean or 0.0)}, {percent(some.success or 0.0)}% of {count:,} attempts"
+        for name, some, count in figures
+    ]
+    return f"{line.place} ({line.definition}), {'; '.join(texts)}"
 
 
 class RunHead(NamedTuple):
@@ -246,6 +272,8 @@ class RunHead(NamedTuple):
     style: str
     """Classes of its cell."""
     hint: str = ""
+    note: str = ""
+    """What stands below the label."""
     title: str = ""
     query: str = ""
     """Query string that sorts by it, or reverses the order; empty if it is not sorted by."""
@@ -256,27 +284,31 @@ class RunHead(NamedTuple):
 def _heads(query: RunListQuery, parameters: QueryDict, lines: Sequence[RunLine]) -> list[RunHead]:
     returns = {line.definition.return_ for line in lines}
     thresholds = {line.definition.threshold for line in lines}
+    return_ = (returns.pop() or "") if len(returns) == 1 else ""
     threshold = thresholds.pop() if len(thresholds) == 1 else None
+    bar = "" if threshold is None else f"> {threshold:g}"
+    steps = "last 10% of steps" if query.over == "latest" else ""
     heads = [
         RunHead("name", "Run", "name pinned"),
         *(
             RunHead(order_by_column(name), name, "pinned" if name in query.pin else "")
             for name in query.columns
         ),
-        RunHead("model", "Model", "wide-only"),
-        RunHead("environment", "Environment", "wide-only"),
-        RunHead("split", "Split", "wide-only", "", "The split whose episodes the figures count"),
-        RunHead("curve", "Curve", "wide-only", title="Return over episodes"),
-        RunHead("return", "Return", "right", (returns.pop() or "") if len(returns) == 1 else ""),
-        RunHead("success", "Success", "right", "" if threshold is None else f"> {threshold:g}"),
-        RunHead("attempts", "Attempts", "right"),
-        RunHead("steps", "Steps", "right", "", "Mean steps per attempt"),
+        RunHead("model", "Model", "wide-only roomy"),
+        RunHead("curve", "Curve", "wide-only roomy", title="Return over episodes"),
+        RunHead(
+            "environment", "Environment", "wide-only roomy", title="Where the figures are from"
+        ),
+        RunHead("split", "Split", "wide-only roomy", title="The split that the figures count"),
+        RunHead("return", "Return", "right", return_, steps, OVER_TITLES[query.over]),
+        RunHead("success", "Success", "right", bar, steps, OVER_TITLES[query.over]),
+        RunHead("attempts", "Attempts", "right", title=ATTEMPTS),
+        RunHead("steps", "Steps", "right", title="Mean steps per attempt"),
         RunHead(
             "last",
             "Last activity",
             "right",
-            "",
-            "When an episode last ended or the trainer last reported",
+            title="When an episode last ended or the trainer last reported",
         ),
     ]
     order, sortable = query.order, list[RunHead]()
@@ -338,115 +370,3 @@ def _text_of(name: str, text: str) -> str:
     """Return a value as a chip shows it."""
     is_condition = name == "config" and text.strip()
     return str(ConfigCondition.parse(name, text)) if is_condition else trimmed(text)
-
-
-def _cell(value: Scalar) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else value_text(value)
-
-
-@require_safe
-@never_cache
-@takes(
-    *DEFINITION_PARAMETERS,
-    *(name for name in SWITCHES if name not in OF_SEVERAL),
-    *("part", "environment", "split", "before"),
-)
-def run_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
-    a single curve.
-
-    Of a run that played several splits, it shows one, the first if the address names none; with
-    `splits=together` all.
-
-    Raises: BadFilter, Http404.
-    """
-    run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
-    has_steps = Episode.objects.filter(run=run, run_step__isnull=False).exists()
-    names = list(run.scalars.order_by("pk").values_list("name", flat=True)[:MAX_STORY_SCALARS])
-    is_by_step = has_steps or (names and not Episode.objects.filter(run=run).exists())
-    values = {
-        "x": "step" if is_by_step else "episode",
-        "y": ",".join([*STORY, *(f"{SCALAR}{name}" for name in names if is_by_step)]),
-    }
-    values |= request.GET.dict() | {"run": run.name}
-    for name in ("part", "before"):
-        values.pop(name, None)
-    before = given(request.GET, "before", whole_from(1))
-    part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
-    query = CurveQuery.parse(values, viewer)
-    line = RunQuery(run, viewer, query.split_choice, query.definition).result()
-    of_run = replace(query.filter.definition_alone, run=run.name)
-    query = replace(query, filter=of_one_split(of_run, line.split))
-    places, has_older = places_of(run)
-    rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
-    chart = dict[str, Any]()
-    if part == "page":
-        drawing = curve_charts(query)
-        if "y" not in request.GET:
-            query = replace(query, figures=tuple(drawing.figures) or query.figures)
-            drawing = replace(drawing, query=query)
-        chart = panel_of(request, drawing)
-        line_of_run = drawing.series[0]
-        chart["phases"] = [
-            (
-                phase,
-                replace(
-                    line_of_run.filter,
-                    step=WholeRange(int(phase.x), int(phase.x_to)),
-                    ending="attempt",
-                ).to_query(**line_of_run.parts),
-            )
-            for phase in drawing.phases
-        ]
-    switches = request.GET.copy()  # with what the page of curves needs
-    switches.pop("before", None)
-    own = {"x": query.x, "y": ",".join(query.y)}
-    for name, text in (query.filter.values() | own).items():
-        switches[name] = text
-    steps = steps_of(run, line.definition, MAX_STEPS, line.split, before)
-    visible = Run.objects.seen_by(viewer)
-    totals = stored_totals([run.pk], Definition(), needs_content=False)
-    last = last_activity_of(run, totals.get(run.pk, ()))
-    context = chart | {
-        "run": run,
-        "last": last,
-        "silence": silence_of(run.state, last),
-        "namesakes": visible.namesakes(run.name) if part != "tables" else [],
-        "config": parts.fields(run.config) if run.config else [],
-        "settings": [(name, _cell(value)) for name, value in config_values(run.config).items()][
-            :MAX_SETTINGS
-        ],
-        "line": line,
-        "environment": line.environment,
-        **definitions_context(line.definition, line.overrides, line.environment),
-        "splits": line.named_splits if len(line.splits) > 1 else [],
-        "split": line.split,
-        "are_together": line.split is None,
-        "switches": switches,
-        "curve_query": query.to_query(),
-        "run_query": line.query,
-        "groups_query": "".join(
-            f"{name}={quote(text)}&" for name, text in query.definition.values().items()
-        ),
-        "judged": judged_parts(line),
-        "by_environment_query": replace(query, filter=of_run, by="environment").to_query(),
-        "where": [
-            {
-                "environment__name": name,
-                "count": count,
-                "last": last,
-                "query": query_string(environment=name, run=run.name),
-                "curve_query": query_string(environment=name, run=run.name, x=query.x),
-            }
-            for name, count, last in places
-        ],
-        "counted": MAX_COUNTED if has_older else None,
-        "steps": steps,
-        "are_latest": before is None,
-        "has_older_steps": bool(steps)
-        and Episode.objects.filter(run=run, run_step__lt=steps[-1].run_step).exists(),
-        "reported": reported_usage(run),
-        "episodes": rows,
-        "mistaken": mistaken_labels_of(rows[0].episode) if rows else {},
-    }
-    return render(request, f"figures/{PARTS[part]}.html", context)

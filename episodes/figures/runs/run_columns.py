@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from episodes.figures.curves.figure_menu import SCALAR
 from episodes.models import Run, ScalarSeries
-from episodes.runs.config_values import CONFIGS_AT_ONCE, Scalar, named_values
+from episodes.runs.config_values import CONFIGS_AT_ONCE, Scalar, named_values, value_text
 
 CONFIG = "config."
 """Start of the name of an order by a value of the configuration."""
@@ -39,3 +39,8 @@ def scalar_columns(runs: Iterable[Run]) -> list[str]:
     """Return the columns of the scalars of these runs. One query."""
     names = ScalarSeries.objects.filter(run__in=[run.pk for run in runs]).order_by("name")
     return [f"{SCALAR}{name}" for name in names.values_list("name", flat=True).distinct()]
+
+
+def cell_text(value: Scalar) -> str:
+    """Return a value as cells show it."""
+    return f"{value:.6g}" if isinstance(value, float) else value_text(value)

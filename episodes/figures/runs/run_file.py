@@ -10,9 +10,10 @@ from environments.models import Environment, Split
 from environments.scoring.definition import definitions_in_force
 from episodes.figures.runs.run_columns import column_values, order_by_column
 from episodes.figures.runs.run_list import RunListQuery
-from episodes.figures.runs.run_order import (
+from episodes.figures.runs.stored_totals import (
     RunSums,
     last_activity_of,
+    latest_by_run,
     stored_totals,
     totals_by_run,
     totals_in,
@@ -22,7 +23,9 @@ from episodes.models import Run
 COLUMNS = (
     *("id", "name", "model", "state", "step", "tags", "created", "last_activity"),
     *("environment", "split", "attempts", "return", "success", "steps"),
+    *("latest_return", "latest_success"),
 )
+"""The last two are over the latest training steps."""
 
 
 def csv_lines(query: RunListQuery) -> Iterator[str]:
@@ -31,6 +34,7 @@ def csv_lines(query: RunListQuery) -> Iterator[str]:
     ids, definitions = query.ids(), definitions_in_force(query.definition)
     stored = totals_in(query.splits, stored_totals(ids, definitions), query.viewer)
     totals = totals_by_run(stored, definitions)
+    latest = latest_by_run(stored, definitions)
     environments = dict(Environment.objects.seen_by(query.viewer).values_list("pk", "name"))
     splits = dict(Split.objects.seen_by(query.viewer).values_list("pk", "name"))
     runs = Run.objects.prefetch_related("tags").defer("notes", "config").in_bulk(ids)
@@ -38,6 +42,7 @@ def csv_lines(query: RunListQuery) -> Iterator[str]:
     yield csv_line([*COLUMNS, *map(order_by_column, query.columns)])
     for run in (runs[pk] for pk in ids if pk in runs):
         rows, total = stored.get(run.pk, []), totals.get(run.pk, RunSums())
+        end = latest.get(run.pk, total)
         places = {environments.get(row.environment, "") for row in rows}
         named = {splits.get(row.split, "") for row in rows}
         yield csv_line(
@@ -46,6 +51,7 @@ def csv_lines(query: RunListQuery) -> Iterator[str]:
                 *(run.created, last_activity_of(run, rows)),
                 *(";".join(sorted(names - {""})) for names in (places, named)),
                 *(total.attempts, total.mean, total.success, total.length_mean),
+                *(end.mean, end.success),
                 *(values.get(run.pk, {}).get(name) for name in query.columns),
             ]
         )

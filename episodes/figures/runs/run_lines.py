@@ -7,7 +7,7 @@ from some of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import ClassVar, NamedTuple
@@ -27,6 +27,7 @@ from environments.scoring.definition import (
 )
 from episodes.figures.environments.environment_figures import ScopeOutline, outline_of
 from episodes.figures.run_splits import SplitChoice, in_split, labelled, splits_of
+from episodes.figures.runs.stored_totals import LatestSteps, RunSums, latest_steps
 from episodes.figures.scope_figures import ScopeFigures, judged
 from episodes.figures.scopes import filtered, floor_of, scope_seen_by
 from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
@@ -61,6 +62,8 @@ class RunLine:
     """The parts of the definition that are given, which replace those of the environments."""
     cover: SummaryCover = field(repr=False)
     """What was read of all of its episodes."""
+    latest: LatestSteps | None = None
+    """What its latest training steps reached; None if it has none, and for a key."""
 
     @property
     def environment(self) -> Environment | None:
@@ -68,6 +71,25 @@ class RunLine:
         if self.split is not None:
             return self.split.environment
         return self.environments[0] if len(self.environments) == 1 else None
+
+    @property
+    def place(self) -> str:
+        """Where the episodes that count were played, such as `math train` or `3 environments`."""
+        environments = [self.environment.name] if self.environment else self.environments
+        splits = [self.split.name] if self.split else [split.name for split in self.splits]
+        parts = ((environments, "environments"), (splits, "splits"))
+        texts = [
+            str(some[0]) if len(some) == 1 else f"{len(some)} {word}"
+            for some, word in parts
+            if some
+        ]
+        return " ".join(texts)
+
+    @property
+    def shown(self) -> ScopeFigures | RunSums | None:
+        """What return and success are shown of: the latest training steps if it has some, otherwise
+        all of its episodes."""
+        return self.latest.totals if self.latest else self.outline.total
 
     @property
     def has_mixed_conventions(self) -> bool:
@@ -132,7 +154,11 @@ def lines_of(
                 cover=cover,
             )
         )
-    return lines
+    if own_records(viewer):  # what is stored is of all keys
+        return lines
+    shown = {line.run.pk: {line.split.pk} if line.split else set[int]() for line in lines}
+    latest = latest_steps(shown, definitions)
+    return [replace(line, latest=latest.get(line.run.pk)) for line in lines]
 
 
 @dataclass(frozen=True, slots=True)

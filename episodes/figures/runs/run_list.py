@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
@@ -29,11 +29,14 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from episodes.figures.run_splits import SplitChoice, played_split
-from episodes.figures.runs.config_groups import ConfigGroup, config_groups
+from episodes.figures.runs.config_groups import ConfigGroup, GroupedRuns, config_groups
 from episodes.figures.runs.run_lines import RunLine, lines_of
-from episodes.figures.runs.run_order import (
+from episodes.figures.runs.run_order import Over, RunOrder
+from episodes.figures.runs.stored_totals import (
     MAX_SORTED,
-    RunOrder,
+    latest_by_run,
+    played_places,
+    states_of,
     stored_totals,
     totals_by_run,
     totals_in,
@@ -78,6 +81,8 @@ class RunList:
     """Whether older runs were not searched."""
     ids: Sequence[int] = ()
     """Ids of all runs of the list in its order; empty in the order of ids, which reads a page."""
+    places: Collection[str] = ()
+    """Where all runs of the list played, if it is sorted within each of these places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,8 @@ class RunListQuery:
     format: str
     """One of FORMATS; empty for a page."""
     size: int
+    over: Over
+    """What the list shows, and sorts by, as return and success of a run."""
 
     FILTER: ClassVar = ("state", "tag", "config")
     SEVERAL: ClassVar = (*FILTER, "columns", "pin", "hide", "group")
@@ -121,16 +128,19 @@ class RunListQuery:
         "sort",
         "after",
         "format",
+        "over",
         *SplitChoice.PARAMETERS,
         *DEFINITION_PARAMETERS,
     )
 
     @classmethod
-    def parse(cls, query: QueryDict, viewer: Viewer, size: int, usual: RunOrder) -> RunListQuery:
+    def parse(
+        cls, query: QueryDict, viewer: Viewer, size: int, usual: RunOrder, over: Over = "all"
+    ) -> RunListQuery:
         """Return the query in an address. Raises: BadFilter.
 
-        `usual`: the order of an address that names none. A parameter of columns or groups may also
-        hold several names separated by commas, as in the list of episodes.
+        `usual` and `over`: those of an address that names none. A parameter of columns or groups
+        may also hold several names separated by commas, as in the list of episodes.
         """
         values = {
             name: [text for text in map(trimmed, query.getlist(name)) if text]
@@ -162,6 +172,7 @@ class RunListQuery:
             definition=definition_in(query),
             format=given(query, "format", chosen(FORMATS)) or "",
             size=size,
+            over=given(query, "over", chosen(get_args(Over)), over),
         )
 
     @property
@@ -183,7 +194,12 @@ class RunListQuery:
             runs, following = self._part(ids)
             is_bounded = bool(oldest) and Run.objects.filter(pk__lt=oldest).exists()
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
-        return RunList(runs, lines, following, is_bounded, ids)
+        places = set[str]()
+        if self.order.is_within_places:
+            stored = stored_totals(ids, definitions_in_force(self.definition), needs_content=False)
+            stored = totals_in(self.splits, stored, self.viewer)
+            places.update(played_places(stored, self.viewer).values())
+        return RunList(runs, lines, following, is_bounded, ids, places)
 
     def ids(self) -> list[int]:
         """Return the ids of all runs of the list in its order, among the newest MAX_SORTED. Raises:
@@ -200,8 +216,15 @@ class RunListQuery:
             if not self.conditions or self._is_met(config)
         }
         definitions = definitions_in_force(self.definition)
-        totals = totals_in(self.splits, stored_totals(list(values), definitions), self.viewer)
-        return config_groups(values, totals_by_run(totals, definitions), self.order)
+        stored = totals_in(self.splits, stored_totals(values, definitions), self.viewer)
+        totals_of = latest_by_run if self.over == "latest" else totals_by_run
+        figures = GroupedRuns(
+            totals_by_run(stored, definitions),
+            totals_of(stored, definitions),
+            played_places(stored, self.viewer),
+            states_of(values),
+        )
+        return config_groups(values, figures, self.order)
 
     def _matches(self, environments: Collection[str] | None, oldest: int | None) -> QuerySet[Run]:
         """Return the runs that meet all conditions but those on configurations.
@@ -209,8 +232,8 @@ class RunListQuery:
         `oldest`: id of the oldest run that is searched; None: all are.
         """
         rows = Run.objects.seen_by(self.viewer)
-        if oldest is not None:
-            rows = rows.filter(pk__gte=oldest)
+        if oldest is not None:  # the order of ids reads no more runs than a page has
+            rows = rows.filter(pk__gte=oldest).listed()
         if self.name:
             rows = rows.named(self.name)
         if self.states:
@@ -237,7 +260,7 @@ class RunListQuery:
                 among("pk", [pk for pk, config in configs if self._is_met(config)])
             )
         definitions = definitions_in_force(self.definition)
-        return self.order.ids(rows, definitions, self.splits, self.viewer)
+        return self.order.ids(rows, definitions, self.splits, self.viewer, self.over)
 
     def _part(self, ids: Sequence[int]) -> tuple[list[Run], int | None]:
         """Return the runs of the page, and the id after which the next one starts. Raises:

@@ -189,6 +189,33 @@ class BySplitField(s.Field[Any, Any, Any, Any]):
         ]
 
 
+class LatestSerializer(s.Serializer[Any]):
+    from_step = s.IntegerField(source="low")
+    to_step = s.IntegerField(source="high")
+    n = s.IntegerField(source="totals.attempts", help_text="Attempts")
+    mean = s.FloatField(source="totals.mean", allow_null=True, help_text="Mean return")
+    error = s.FloatField(source="totals.error", allow_null=True, help_text="Standard error of it")
+    success = s.FloatField(source="totals.success", allow_null=True, help_text="0 to 1")
+
+
+@extend_schema_field(
+    LatestSerializer(
+        allow_null=True,
+        help_text="Figures of the last tenth of its training steps, in the same split; null without "
+        "training steps, and for a key",
+    )
+)
+class LatestField(s.Field[Any, Any, Any, Any]):
+    """The latest training steps of a run, of which the context has `figures`: id -> RunLine."""
+
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True)
+
+    def to_representation(self, value: Any) -> dict[str, Any] | None:
+        latest = self.context["figures"][value.pk].latest
+        return None if latest is None else LatestSerializer(latest).data
+
+
 @extend_schema_field(s.DictField(help_text="Values that `columns` names, those that the run has"))
 class ColumnsField(s.Field[Any, Any, Any, Any]):
     def __init__(self) -> None:
@@ -201,11 +228,13 @@ class ColumnsField(s.Field[Any, Any, Any, Any]):
 class RunResultsSerializer(RunSerializer):
     columns = ColumnsField()
     figures = ResultsField()
+    latest = LatestField()
     split = ShownSplitField()
     by_split = BySplitField()
 
 
 class RunDetailResultsSerializer(RunDetailSerializer):
     figures = ResultsField()
+    latest = LatestField()
     split = ShownSplitField()
     by_split = BySplitField()

@@ -106,7 +106,7 @@ def test_it_takes_the_same_number_of_queries_whatever_it_shows(
 ) -> None:
     run = make_step(*[[0.0, 1.0]] * 12)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(16):
         client.get(f"/runs/{run.pk}/groups/?step=30")
 
 

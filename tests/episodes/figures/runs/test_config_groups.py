@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from environments.models import UNRESTRICTED
+from episodes.models import Run, RunTotal
 from episodes.rollups.follower import catch_up
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode
+from tests.stored import make_environment, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -30,17 +35,22 @@ def test_seeds_of_a_value_are_together_with_mean_and_deviation(client: Client) -
     page = client.get("/runs/?group=lr")
     first, second, rest = (group for group, *_ in page.context["groups"])
     assert (first.values, len(first.runs), first.attempts) == (("1e-05",), 2, 4)
-    assert first.returns == (pytest.approx(0.3), pytest.approx(0.1414, abs=1e-4))
-    assert (second.values, second.success) == (("3e-05",), (0.5, pytest.approx(0.7071, abs=1e-4)))
+    assert first.returns == (pytest.approx(0.3), pytest.approx(0.1414, abs=1e-4), 2)
+    assert (second.values, second.success) == (
+        ("3e-05",),
+        (0.5, pytest.approx(0.7071, abs=1e-4), 2),
+    )
     assert (rest.values, len(rest.runs), rest.returns) == ((None,), 1, None)
     text = page.content.decode()
     assert '+0.30 <span class="hint">± 0.14</span>' in text and "lr3e-05-s0</a>" in text
+    assert "mean ± SD of runs</span>" in text
+    assert "Mean of 2 runs; ± is their standard deviation" in text
 
 
 def test_groups_are_sorted_by_a_figure_and_lead_to_their_runs(client: Client) -> None:
     rows = client.get("/runs/?group=lr&sort=-return").context["groups"]
     assert [group.values for group, *_ in rows] == [("3e-05",), ("1e-05",), (None,)]
-    listed = client.get(f"/runs/?{rows[0][2]}").context["rows"]
+    listed = client.get(f"/runs/?{rows[0].address}").context["rows"]
     assert {row.line.run.name for row in listed} == {"lr3e-05-s0", "lr3e-05-s1"}
 
 
@@ -74,6 +84,32 @@ def test_runs_are_grouped_by_several_values(client: Client) -> None:
         ("1e-05", "0"),
         (None, None),
     ]
-    listed = client.get(f"/runs/?{rows[0][2]}").context["rows"]
-    assert [row.line.run.name for row in listed] == ["lr3e-05-s0"] and not rows[-1][2]
+    listed = client.get(f"/runs/?{rows[0].address}").context["rows"]
+    assert [row.line.run.name for row in listed] == ["lr3e-05-s0"] and not rows[-1].address
     assert 'href="?group=lr&amp;sort=-return" aria-current="true"' in page.content.decode()
+
+
+def test_a_group_says_how_many_of_its_runs_are_not_whole_and_leads_to_them(client: Client) -> None:
+    for name, state in (("lr1e-05-s0", "failed"), ("lr3e-05-s0", "running"), ("bare", "failed")):
+        Run.objects.filter(name=name).update(state=state)
+    past = timezone.now() - timedelta(hours=5)
+    silent = Run.objects.filter(name="lr3e-05-s1")
+    silent.update(state="running", created=past, updated=past)
+    RunTotal.objects.filter(scope_id=silent.get().pk).update(ended=past)
+    first, second, rest = client.get("/runs/?group=lr").context["groups"]
+    assert [(state, count) for state, count, _ in first.states] == [("failed", 1)]
+    assert [(state, count) for state, count, _ in second.states] == [("silent", 1), ("running", 1)]
+    assert rest.states == [("failed", 1, "")]
+    listed = client.get(f"/runs/?{first.states[0][2]}").context["rows"]
+    assert [row.line.run.name for row in listed] == ["lr1e-05-s0"]
+
+
+def test_runs_at_different_places_have_no_mean(client: Client) -> None:
+    task = make_task(environment=make_environment("maze"))
+    config = {"lr": 1e-5, "optimizer": {"seed": 2}}
+    run = steer("other", parsed_description({"config": config}), UNRESTRICTED, []).run
+    end_episode(1.0, run=run, task=task)
+    catch_up()
+    first, second = client.get("/runs/?group=lr").context["groups"][:2]
+    assert (first.group.returns, first.group.places) == (None, ["math", "maze"])
+    assert (second.group.returns.mean, second.group.places) == (0.95, ["math"])

@@ -16,12 +16,13 @@ from environments.models import UNRESTRICTED
 from episodes.figures.runs import run_lines as whereabouts
 from episodes.figures.runs import training_steps
 from episodes.figures.runs.run_list import RUNS_PER_PAGE
-from episodes.models import EnvironmentRevision, Run
+from episodes.models import EnvironmentRevision, Episode, Rollout, Run
+from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode, end_episodes
 from tests.rows import each
-from tests.stored import NOW, make_environment, make_run, make_split, make_task
+from tests.stored import NOW, make_environment, make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -34,8 +35,20 @@ def test_a_run_is_listed_with_what_it_reached(client: Client) -> None:
 
 
 def test_a_run_without_an_ending_is_listed_too(client: Client) -> None:
-    make_run("fresh")
+    make_episode(run=make_run("fresh"), status="running", cause="", ended=None, end_number=None)
     assert "fresh" in client.get("/runs/").content.decode()
+
+
+def test_a_run_is_listed_while_something_is_left_of_it(client: Client) -> None:
+    """Removing the demo leaves no empty rows."""
+    for name in ("emptied", "reported"):
+        end_episode(run=make_run(name))
+    Rollout.objects.create(event_id="1", run=Run.objects.get(name="reported"), received=NOW)
+    steer("described", parsed_description({"state": "ended"}), UNRESTRICTED, [])
+    assert "emptied" in client.get("/runs/").content.decode()
+    remove_all(new_removal("ada", "demo"), ids_of(Episode.objects.all()))
+    page = client.get("/runs/").content.decode()
+    assert "emptied" not in page and "reported" in page and "described" in page
 
 
 def test_returns_follow_the_definition_of_the_run_s_environment(client: Client) -> None:
@@ -60,7 +73,8 @@ def test_it_says_whose_code_has_changed_while_runs_count_all_of_it(client: Clien
 
 
 def test_older_runs_are_a_page_away(client: Client) -> None:
-    runs = [make_run(f"run-{number:02}") for number in range(RUNS_PER_PAGE + 1)]
+    names = [f"run-{number:02}" for number in range(RUNS_PER_PAGE + 1)]
+    runs = [steer(name, {"state": "ended"}, UNRESTRICTED, []).run for name in names]
     first = client.get("/runs/").content.decode()
     assert f"after={runs[1].pk}" in first and "run-00" not in first
     assert "run-00" in client.get(f"/runs/?after={runs[1].pk}").content.decode()
@@ -77,7 +91,7 @@ def test_the_list_takes_the_same_number_of_queries_for_every_length(
     for number in range(12):
         end_episode(run=make_run(f"run-{number}"), task=task)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(24):
         client.get("/runs/")
 
 
@@ -225,7 +239,7 @@ def test_a_run_of_one_split_has_no_choice_of_splits_and_is_listed_with_its_name(
         page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
     )
     row = client.get("/runs/").content.decode().split("<tr data-run=")[1]
-    assert f'<td class="wide-only">{split.name}</td>' in row
+    assert f'<td class="wide-only roomy">{split.name}</td>' in row
 
 
 def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> None:
@@ -235,6 +249,21 @@ def test_a_line_says_shortly_how_many_rollouts_are_left_out(client: Client) -> N
     page = client.get("/runs/").content.decode()
     sentence = "1 attempt; 1 infrastructure failure excluded"
     assert f'<summary title="{sentence}">1 excluded</summary>' in page
+
+
+def test_what_is_excluded_stands_beside_the_attempts_whose_head_explains_it(client: Client) -> None:
+    episode = end_episode(run=make_run(), run_step=3)
+    end_episode(cause="env_error", run=episode.run, run_step=3)
+    for address in (
+        f"/runs/{episode.run_id}/",
+        f"/runs/{episode.run_id}/groups/?step=3",
+        "/runs/groups/",
+        "/runs/curves/?by=run",
+    ):
+        page = client.get(address).content.decode()
+        assert "Coverage" not in page, address
+        assert 'title="Episodes that count in the figures.' in page, address
+        assert "1 excluded</summary>" in page, address
 
 
 def test_its_notes_are_rendered_and_its_commit_is_short(client: Client) -> None:

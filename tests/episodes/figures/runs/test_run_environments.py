@@ -18,7 +18,7 @@ from episodes.figures import summary_cover as covers
 from episodes.models import CurveBlock, Episode, Run, StepSpan
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import end_episodes
-from tests.stored import make_environment, make_run, make_task
+from tests.stored import make_environment, make_run, make_split, make_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_follower", "client")]
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "no_call", "env_error")
@@ -267,3 +267,19 @@ def test_its_page_names_the_environments_and_leads_to_their_curves(
     ]
     listed = client.get("/runs/").content.decode()
     assert 'title="guess, strict"' in listed and "; strict: " in listed
+
+
+def test_the_list_names_the_environment_whose_figures_it_shows(client: Client) -> None:
+    run, split = make_run("two"), make_split(environment=make_environment("zoo"), name="train")
+    task = make_task(environment=split.environment)
+    end_episodes((1.0, {"run": run, "task": task, "split": split}))
+    end_episodes(
+        *[
+            (0.0, {"run": run, "task": make_task(environment=one.environment), "split": one})
+            for one in [make_split(environment=make_environment("ant"), name="test")]
+        ]
+    )
+    [row] = [row for row in client.get("/runs/?text=two").context["rows"]]
+    assert row.line.place == "zoo train"
+    page = client.get("/runs/?text=two").content.decode()
+    assert re.search(r'title="ant, zoo">zoo <span class="hint">\+1<', page)

@@ -17,8 +17,9 @@ from django.test.utils import CaptureQueriesContext
 from environments.models import UNRESTRICTED
 from environments.scoring.definition import Definition
 from episodes.figures.run_splits import SplitChoice
-from episodes.figures.runs import run_list
-from episodes.figures.runs.run_order import RunOrder, StoredTotal, totals_by_run
+from episodes.figures.runs import pages, run_list
+from episodes.figures.runs.run_order import RunOrder
+from episodes.figures.runs.stored_totals import StoredTotal, totals_by_run
 from episodes.models import Run
 from episodes.rollups.follower import catch_up
 from episodes.runs.description import parsed_description
@@ -105,8 +106,8 @@ def played() -> None:
         ("-name", "c bare b a"),
         ("model", "c a b bare"),
         ("-return", "b c a bare"),
-        ("return", "a c b bare"),
-        ("-success", "a c b bare"),
+        ("return", "b c a bare"),
+        ("-success", "b c a bare"),
         ("-attempts", "a b c bare"),
         ("steps", "c a b bare"),
         ("-environment", "a c b bare"),
@@ -121,6 +122,23 @@ def test_runs_are_sorted_by_every_column(
 ) -> None:
     assert listed(client, f"sort={sort}") == names.split()
     assert [run["name"] for run in get(f"runs?sort={sort}")["results"]] == names.split()
+
+
+def test_returns_are_sorted_within_environments_and_splits_alone(
+    client: Client, played: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`a` and its maze are as little above the others as below them."""
+    sentence = "Sorted within each environment and split"
+    page = client.get("/runs/?sort=-return").content.decode()
+    places = re.findall(r'<span class="hint place narrow-only">(.*?)</span>', page)
+    assert sentence in page and places == [
+        *("math test", "math test", "math val", "math val", "maze train", "maze train")
+    ]
+    assert sentence not in client.get("/runs/?sort=-attempts").content.decode()
+    monkeypatch.setattr(pages, "RUNS_PER_PAGE", 1)
+    assert sentence in client.get("/runs/?sort=-return").content.decode()
+    page = client.get("/runs/?sort=-return&text=b").content.decode()
+    assert sentence not in page and 'class="hint place' not in page
 
 
 def test_a_head_sorts_by_its_column_and_reverses_the_order(client: Client, played: None) -> None:
@@ -171,7 +189,7 @@ def test_orders_agree_with_the_figures_of_the_page(client: Client, convention: s
 def test_running_runs_come_first_and_the_last_active_next(client: Client) -> None:
     described("live", state="running")
     described("ended", state="ended")
-    make_run("old")
+    end_episode(run=make_run("old"))
     assert listed(client, "") == ["live", "ended", "old"]
     assert listed(client, "sort=name") == ["live", "ended", "old"]
     assert listed(client, "sort=-name") == ["live", "old", "ended"]
@@ -201,7 +219,7 @@ def test_an_order_holds_few_configurations_at_a_time() -> None:
 def test_little_is_kept_of_what_was_counted() -> None:
     with memory(2_000_000):  # of 10
         for number in range(1000):
-            content = "{}", number, f"[[{number}, 1]]" + " " * 10_000, ""
+            content = "{}", number, f"[[{number}, 1]]" + " " * 10_000, "", ""
             totals_by_run({1: [StoredTotal(1, 0, 0.0, content)]}, Definition())
 
 

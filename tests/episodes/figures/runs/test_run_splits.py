@@ -371,6 +371,6 @@ def test_the_list_names_the_environment_of_each_split_where_a_run_played_several
     play(run := make_run("wide"), splits, 2)
     page = client.get("/runs/").content.decode()
     assert (
-        f'>guess train · <a href="/runs/{run.pk}/?environment=math&amp;split=val">math val</a></td>'
+        f'>train · <a href="/runs/{run.pk}/?environment=math&amp;split=val">math val</a></td>'
         in page
     )

@@ -7,12 +7,14 @@ import io
 import json
 import math
 import re
+from html import unescape
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.test import Client
 
+from episodes.figures.curves import pages
 from episodes.models import Run
 from episodes.runs.scalars import store_scalars
 from tests.episodes.ended import end_episode
@@ -78,6 +80,18 @@ def test_curves_of_several_runs_have_a_line_for_each_and_a_mean_for_groups() -> 
     assert [(line["label"], line["points"][0]["y"]) for line in series] == [("a", 1.0), ("b", 3.0)]
     [mean, *_] = charts(page_of(f"{address}&group=arm"))["scalar.loss"]["series"]
     assert (mean["label"], mean["points"][0]["y"], mean["points"][0]["n"]) == ("arm = 1", 2.0, 2)
+
+
+def test_a_long_table_of_scalars_ends_with_links_to_all_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "MAX_SCALAR_ROWS", 2)
+    run = reported("a", loss={1: 0.5}, kl={1: 0.25}, lr={1: 1e-6})
+    page = unescape(page_of(f"/runs/{run.pk}/"))
+    assert "<td>lr</td>" not in page and "2 of 3 rows." in page
+    assert 'href="/runs/?columns=scalar.loss&columns=scalar.kl&columns=scalar.lr"' in page
+    [file] = re.findall(r'href="([^"]*format=csv[^"]*)" download>All values as CSV', page)
+    assert "scalar.lr" in page_of(file).splitlines()[0]
 
 
 def test_scalars_are_drawn_alone_and_zoomed() -> None:
