@@ -105,6 +105,22 @@ class Leaderboard:
     """A sentence for the page next to the leaderboard; may be empty."""
 
     @property
+    def contradiction(self) -> tuple[LeaderboardRow, LeaderboardRow] | None:
+        """The row with the best mean return that succeeds clearly less often than one with a lower
+        mean, and of those the one that succeeds most often; None if no row does."""
+        rows = [row for row in self.rows if row.n and not row.is_human]
+        for row in rows:
+            better = [
+                other
+                for other in rows
+                if (other.mean or 0.0) < (row.mean or 0.0)
+                and other.interval.low > row.interval.high
+            ]
+            if better:
+                return row, max(better, key=lambda other: other.success or 0.0)
+        return None
+
+    @property
     def has_people(self) -> bool:
         """Return whether a person has an attempt, so that it can be limited to shared tasks, or it
         is."""

@@ -127,6 +127,25 @@ def test_equal_means_share_a_rank_which_no_order_changes(client: Client) -> None
     assert "Overlapping 95% intervals allow the ranks" in client.get(BOARD).content.decode()
 
 
+def test_a_higher_return_with_less_success_is_named(client: Client) -> None:
+    for place in range(12):
+        task = make_task()
+        end_episode(0.95 if place else 0.9, task=task, model="honest")
+        end_episode(0.9 if place else 20.0, task=task, model="greedy")
+        end_episode(0.0, task=task, model="weak")
+    count_statistics()
+    page = client.get(BOARD).content.decode()
+    assert (
+        "greedy succeeds less often than honest (8% against 92%) although its mean return" in page
+    )
+    assert "reward hacking" not in client.get(f"{BOARD}?sort=success").content.decode()
+
+
+def test_that_the_best_return_succeeds_most_often_needs_no_word(client: Client) -> None:
+    play()
+    assert "reward hacking" not in client.get(BOARD).content.decode()
+
+
 def test_pass_at_k_is_unbiased(client: Client) -> None:
     play()
     rows = csv.DictReader(io.StringIO(client.get(f"{BOARD}?format=csv").content.decode()))
