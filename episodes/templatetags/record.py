@@ -173,6 +173,12 @@ def ending(episode: Episode) -> SafeString:
 
 
 @register.filter
+def ending_words(name: str) -> str:
+    """Return the label of the ending with that name."""
+    return _LABELS.get(name, name)
+
+
+@register.filter
 def ending_named(name: str) -> SafeString:
     """Return the ending with that name (a cause, "probe", "continued" or "running") as mark and
     label."""
@@ -180,7 +186,7 @@ def ending_named(name: str) -> SafeString:
         '<span class="ending" data-ending="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
         ENDINGS.get(name, "?"),
-        _LABELS.get(name, name),
+        ending_words(name),
     )
 
 

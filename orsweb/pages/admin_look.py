@@ -34,10 +34,11 @@ def menu() -> list[dict[str, Any]]:
     """Return the groups of links of the menu, with those of features."""
     return [
         {
+            "title": "Server",
             "items": [
                 menu_page("Operations", "operations")
                 | {"permission": lambda request: request.user.has_perm("episodes.view_operations")},
-            ]
+            ],
         },
         {
             "title": "Episodes and runs",

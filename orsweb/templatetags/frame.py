@@ -164,9 +164,8 @@ def admin_pages(context: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         (item["title"], str(item["link"]))
         for group in menu()
-        if "title" in group
         for item in group["items"]
-        if item["permission"](request)
+        if str(item["link"]).startswith(_page_url("admin:index")) and item["permission"](request)
     ]
 
 

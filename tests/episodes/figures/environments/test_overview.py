@@ -146,7 +146,8 @@ def test_sessions_that_nobody_played_are_said_in_plain_words(client: Client) -> 
     Activity.objects.create(
         period=3600, start=start, environment_id=1, episodes=12, finished=10, probes=2
     )
-    assert "2 not played</a>, not counted" in client.get("/?part=now").content.decode()
+    page = client.get("/?part=now").content.decode()
+    assert "2 not played</a>, not counted" in page and "<title>2 not played</title>" in page
 
 
 def test_its_parts_equal_those_of_the_page(client: Client) -> None:
