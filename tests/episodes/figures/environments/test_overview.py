@@ -26,7 +26,7 @@ def test_it_names_the_environments_the_default_first(client: Client) -> None:
     assert (
         page.index("<strong>main</strong>")
         < page.index('<span class="tag">default')
-        < page.index("other")
+        < page.index("<strong>other")
     )
 
 
