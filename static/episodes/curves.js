@@ -221,15 +221,16 @@ function onPoint({ detail }) {
 }
 
 function listEpisodes({ series, point }) {
-  if (!point.behind) return; // of a group of runs
+  if (!series.query) return; // of a group of runs
   const asked = new URLSearchParams(series.query);
-  for (const [name, value] of Object.entries(point.behind)) asked.set(name, value);
+  const own = point.behind ?? { step: `${point.x}..${point.xTo}` };
+  for (const [name, value] of Object.entries(own)) asked.set(name, value);
   if (!asked.has("ending")) asked.set("ending", "attempt");
   const address = `${panel.dataset.episodes}?${asked}`;
   const title = document.createElement("h2");
   const link = document.createElement("a");
   link.href = address;
-  const count = point.attempts === null ? "Episodes" : `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"}`;
+  const count = (point.attempts ?? null) === null ? "Episodes" : `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"}`;
   link.textContent = `${count} at this point of ${series.label}`;
   title.append(link);
   const list = document.createElement("div");

@@ -10,7 +10,7 @@
 //        marks: [{x, text}, …]: vertical lines,
 //        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
 //                  points: [{x, xTo, y, raw, low, high, min, max, n, …}, …]}, …]}
-// y, raw (only if smoothed), low, high, min and max (only with light bands) may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
+// y, raw (only if smoothed), low, high, min and max (only with light bands) may be null, and all but y may be missing. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 import { linearAxis, logAxis, numberTicks, roundAxis, timeAxis, timeTicks } from "./chart_axes.js";
 import { ChartTooltip } from "./chart_tooltip.js";

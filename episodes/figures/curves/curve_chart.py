@@ -115,8 +115,8 @@ class _Place(NamedTuple):
 
     x: float
     x_to: float
-    behind: dict[str, str]
-    """Parameters that narrow the filter of its curve to its episodes."""
+    behind: dict[str, str] | None = None
+    """Parameters that narrow the filter of its curve to its episodes; None: its training steps."""
     attempts: int | None = None
     """Number of these; None if they were not counted."""
 
@@ -300,10 +300,7 @@ def _scalar_lines(drawing: CurveCharts, scalar: ScalarChart) -> list[dict[str, A
             )
             for point in curve.points
         ]
-        places = [
-            _Place(point.start, point.end, {"step": str(WholeRange(point.start, point.end))})
-            for point in curve.points
-        ]
+        places = [_Place(point.start, point.end) for point in curve.points]
         lines.append(_line(line, line, points, query.smoothing, places))
     return lines
 
@@ -376,34 +373,32 @@ def _line(
     smoothing: Smoothing,
     places: Sequence[_Place],
 ) -> dict[str, Any]:
-    """Return a line of a curve, whose values `points` has in the order of its places."""
-    smooth = [
-        smoothing.of(values)
-        for values in (
-            [point.value for point in points],
-            [point.low for point in points],
-            [point.high for point in points],
-        )
-    ]
+    """Return a line of a curve, whose values `points` has in the order of its places. What no point
+    has is left out."""
+    values = [point.value for point in points]
+    columns: dict[str, Sequence[Any]] = {
+        "x": [place.x for place in places],
+        "xTo": [place.x_to for place in places],
+        "y": smoothing.of(values),
+        "n": [point.n for point in points],
+    }
+    optional: dict[str, Sequence[Any]] = {
+        "low": smoothing.of([point.low for point in points]),
+        "high": smoothing.of([point.high for point in points]),
+        "raw": values if smoothing.is_on else (),
+        "min": [point.extremes[0] for point in points if point.extremes],
+        "max": [point.extremes[1] for point in points if point.extremes],
+        "attempts": [place.attempts for place in places],
+        "behind": [place.behind for place in places],
+    }
+    columns |= {
+        name: column for name, column in optional.items() if any(v is not None for v in column)
+    }
     return {
         **_names(line, series.key),
         "query": series.filter.to_query(**series.parts),
         "points": [
-            {
-                "x": place.x,
-                "xTo": place.x_to,
-                "y": y,
-                "low": low,
-                "high": high,
-                **({"raw": point.value} if smoothing.is_on else {}),
-                **(
-                    dict(zip(("min", "max"), point.extremes, strict=True)) if point.extremes else {}
-                ),
-                "n": point.n,
-                "attempts": place.attempts,
-                "behind": place.behind,
-            }
-            for place, point, y, low, high in zip(places, points, *smooth, strict=True)
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ],
     }
 

@@ -52,9 +52,9 @@ def lasts_of(chart: Mapping[str, Any]) -> dict[str, Last]:
     """Return the last value of each line of a chart that has values, by its key."""
     lasts = dict[str, Last]()
     for line in chart["series"]:
-        for point in line["points"]:
-            if (value := point["y"]) is not None:
-                lasts[line["key"]] = Last(value, point["x"], _text(chart, value))
+        last = next((point for point in reversed(line["points"]) if point["y"] is not None), None)
+        if last:
+            lasts[line["key"]] = Last(last["y"], last["x"], _text(chart, last["y"]))
     return lasts
 
 
@@ -98,14 +98,15 @@ def rows_of(
 
 def heads_of(query: CurveQuery, chart: Mapping[str, Any] | None) -> dict[str, SortableHead]:
     """Return the heads of the sortable columns, by the name of the column."""
-    figure = chart["figure"] if chart else ""
+    titles = dict[str, str](TITLES.items())
+    figure: str = chart["figure"] if chart else ""
     labels = {
         "curve": "Curve",
         "attempts": "Attempts",
         "return": "Mean return",
         "success": "Success",
         "length": "Steps",
-        "last": f"Last {TITLES.get(figure, figure.removeprefix(SCALAR)).lower()}",
+        "last": f"Last {titles.get(figure, figure.removeprefix(SCALAR)).lower()}",
     }
     heads = dict[str, SortableHead]()
     for name, label in labels.items():

@@ -80,6 +80,8 @@ ALIKE = 4
 MAX_COMPONENT_LINES = 12
 MAX_CHART_POINTS = 6_000
 """Points of all curves of a chart together, if they are many."""
+MAX_CHART_SCALARS = 4_000
+"""Points of a scalar of all runs of a chart together, if they are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,10 @@ class ChartSeries:
         return self.curve.total.coverage if self.curve.total else None
 
     def value_of(self, column: str) -> float | None:
-        """Return what the table has in this column of `curve_parameters.SORTS`; None without a value."""
-        total, names = (
-            self.curve.total,
-            {"attempts": "n", "return": "mean", "length": "length_mean"},
-        )
-        return total and getattr(total, names.get(column, column))
+        """Return what the table has in one of the columns SORTS; None without a value."""
+        names = {"attempts": "n", "return": "mean", "length": "length_mean"}
+        total = self.curve.total
+        return None if total is None else getattr(total, names.get(column, column))
 
     @property
     def has_mixed_conventions(self) -> bool:
@@ -207,7 +207,7 @@ class GroupLine:
         return sum(line.failed for line in self.members)
 
     def value_of(self, column: str) -> float | None:
-        """Return what the table has in this column of `curve_parameters.SORTS`; None without a value."""
+        """Return what the table has in one of the columns SORTS; None without a value."""
         spread = {"return": self.mean, "success": self.success}.get(column)
         return spread and spread.mean
 
@@ -355,7 +355,7 @@ class CurveCharts:
     def steps_of_a_point(self) -> int:
         """Number of training steps that a point averages, at most; 1 on another axis."""
         steps = [line.curve.steps_of_a_point for line in self.series]
-        return max(steps, default=1) if self.query.x == "step" else 1
+        return max(steps, default=1) if self.query.x == "step" and self.query.figures else 1
 
     @cached_property
     def has_extremes(self) -> bool:
@@ -505,11 +505,12 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             for scope in scopes
         ]
     else:
+        are_drawn = query.figures or query.format == "csv" or len(scopes) <= MAX_COMPARED
         lines = curves(
             scopes,
             definitions,
             query.x,
-            points=min(MAX_POINTS, MAX_CHART_POINTS // max(1, len(scopes))),
+            points=min(MAX_POINTS, MAX_CHART_POINTS // max(1, len(scopes))) if are_drawn else 1,
             zoom=query.zoom,
             least_blocks=least_blocks,
             needs_groups=needs_groups,
@@ -572,7 +573,7 @@ def _scalars(
     if query.x != "step":
         return names, []
     # a file has every step
-    points = MAX_READ if query.format == "csv" else MAX_CHART_POINTS // max(1, len(lines))
+    points = MAX_READ if query.format == "csv" else MAX_CHART_SCALARS // max(1, len(lines))
     points = points if query.format == "csv" else min(MAX_SCALAR_POINTS, points)
     charts = list[ScalarChart]()
     for name in query.scalars:

@@ -93,7 +93,8 @@ for axes, (chart, (title, scale, limits)) in zip(
         at = datetime.fromtimestamp(at, timezone.utc) if X == "Time (UTC)" else at
         axes.axvline(at, color="#777", linewidth=0.6, linestyle=(0, (6, 4)))
         place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-        axes.annotate(text.replace("$", "\\\\$"), (at, 1), xytext=(2, -6), fontsize=6, color="#555", **place)
+        place |= {"xytext": (2, -6), "fontsize": 6, "color": "#555"}
+        axes.annotate(text.replace("$", "\\\\$"), (at, 1), **place)
     axes.margins(x=0.01)
     axes.set(xlabel=X, ylabel=title, yscale=scale, ylim=limits)
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):

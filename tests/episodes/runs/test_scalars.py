@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from django.db import transaction
+from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Run, ScalarChunk, ScalarSeries
 from episodes.runs import scalar_curves as reading
@@ -71,3 +72,18 @@ def test_every_resolution_has_the_same_ends_means_and_gaps(
 def test_means_of_the_largest_numbers_are_finite() -> None:
     largest = merged([summary_of_point(step, 1.7e308) for step in range(3)])
     assert largest.mean == 1.7e308
+
+
+def test_the_database_adds_up_chunks_of_any_numbers_into_as_many_points_as_are_drawn(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    monkeypatch.setattr(reading, "MAX_READ", 10)
+    values = [1.7e308, 1e-320, math.nan, -1.0]
+    numbers = {step: values[step // 1024 % 4] for step in range(4096)}
+    series = store(make_run(), {step + 10**9: value for step, value in numbers.items()})
+    with django_assert_num_queries(2):  # of which one has a row for each point
+        [curve] = scalar_curves([series], points=5)
+    means = [(point.numbers, point.gaps, point.mean) for point in curve.points]
+    assert means == [(1024, 0, 1.7e308), (1024, 0, 1e-320), (0, 1024, 0.0), (1024, 0, -1.0)]
+    [curve] = scalar_curves([series], points=2, low=10**9 + 1024, high=10**9 + 4095)
+    assert merged(curve.points).numbers == 2048 and len(curve.points) <= 2
