@@ -102,6 +102,8 @@ class LatestSteps:
     totals: RunSums
 
 
+MAX_TOTALS_KEPT = 4 * MAX_SORTED
+"""Totals of runs in two splits, and of two spans of their latest training steps."""
 _totals_kept = dict[tuple[Definition, bytes], RunSums]()
 """What counts of contents, by their digests: 10,000 runs take 0.3 s, and most have ended."""
 
@@ -110,7 +112,7 @@ def _totals_of(content: tuple[Any, ...], definition: Definition) -> RunSums:
     """Return what counts by the definition of the content of a row."""
     key = definition, blake2b(repr(content).encode(), digest_size=16).digest()
     if (totals := _totals_kept.get(key)) is None:
-        if len(_totals_kept) >= 2 * MAX_SORTED:
+        if len(_totals_kept) >= MAX_TOTALS_KEPT:
             _totals_kept.clear()
         _totals_kept[key] = totals = _count(content, definition)
     return totals
@@ -219,7 +221,7 @@ def latest_steps(
     for run, environment, low, high, *content in rows_of(
         StepSpan.objects.filter(among("pk", latest)).values_list(*columns)
     ):
-        rows[run].append((low, high, _count(tuple(content), definitions.of(environment))))
+        rows[run].append((low, high, _totals_of(tuple(content), definitions.of(environment))))
     return {
         run: LatestSteps(
             min(low for low, _, _ in some),
