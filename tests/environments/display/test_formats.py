@@ -164,6 +164,6 @@ def test_nothing_has_no_coverage(covered: Coverage | None) -> None:
 def test_a_success_rate_is_shown_with_its_interval_in_percent() -> None:
     covered = Coverage(4, 4, {}, {}, {})
     assert success_range(Figures(coverage=covered, n=4, scored=4, mean=0.5, successes=2)) == (
-        '50% <span class="hint">15\N{EN DASH}85</span>'
+        '50% <span class="hint nowrap">15\N{EN DASH}85</span>'
     )
     assert success_range(Figures(coverage=covered, n=0, scored=0, mean=None, successes=0)) == NONE

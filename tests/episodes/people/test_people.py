@@ -78,7 +78,7 @@ def test_the_page_links_to_the_episodes_of_each_person(client: Client) -> None:
 def test_a_name_without_a_person_has_no_link(client: Client) -> None:
     play("imported")
     page = client.get("/play/people/").content.decode()
-    assert "imported" in page and "who=" not in page
+    assert "imported" in page and "?who=" not in page
 
 
 def test_an_empty_page_says_that_no_person_has_played(client: Client) -> None:

@@ -150,7 +150,7 @@ def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:
     make_step(Episode.objects.get())
     catch_up()
     page = client.get("/environments/math/").content.decode()
-    assert "ending=finished" in page and "<title>finished: 1</title>" in page
+    assert "ending=finished" in page and "<title>1 finished</title>" in page
     assert "<td><code>submit</code></td>" in page
 
 
