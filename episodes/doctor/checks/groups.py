@@ -57,9 +57,13 @@ def flat_groups(scope: DoctorScope) -> DoctorFinding:
     late = _share(phases[flattest])
     before = [place for place in range(flattest) if 0 < late - _share(phases[place]) >= least]
     if before:
-        step = int(phases[before[-1] + 1][0].x)
+        phase = phases[flattest]
+        step, last = int(phase[0].x), int(phase[-1].x_to)
         early = min(_share(phases[place]) for place in before)
-        sentence += f"; from training step {step:,} on {late:.0%} instead of {early:.0%}"
+        where = f"from training step {step:,} on"
+        if flattest < len(phases) - 1:
+            where = f"in training steps {step:,} to {last:,}"
+        sentence += f"; {where} {late:.0%} instead of {early:.0%}"
     if share < scope.thresholds["flat"] and step is None:
         return no_problem(f"{sentence}.")
     evidence = []

@@ -369,6 +369,7 @@ def test_groups_that_are_flat_in_the_middle_are_found_where_they_begin() -> None
         play(0.0 if 6 <= step < 12 else 1.0, 0.0, run=run, run_step=step, task=make_task())
     found = finding("flat_groups", "?run=grpo-3")
     assert (found["result"], found["step"]) == ("problem", 6)
+    assert "; in training steps 6 to 11 100% instead of 0%." in found["sentence"]
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
