@@ -49,6 +49,23 @@ def test_paper_has_no_controls_and_holds_everything(page: Page, first: int, path
     assert page.evaluate(CUT) == []
 
 
+@each("path", ["/environments/guess/", "/api/"])
+def test_text_that_can_be_copied_is_printed_without_its_button(page: Page, path: str) -> None:
+    page.goto(path)
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    assert page.locator("[data-copy]").count() > 0
+    expect(page.locator("[data-copy]").first).to_be_visible()
+    assert page.evaluate(CONTROLS) == []
+
+
+def test_scores_of_a_leaderboard_are_printed_with_their_intervals(page: Page, first: int) -> None:
+    page.goto("/environments/guess/leaderboard/?split=train")
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    expect(page.locator(".board .whisker").first).to_be_visible()
+
+
 def test_a_replay_is_printed_without_room_between_its_steps(page: Page, first: int) -> None:
     page.goto(f"/episodes/{first}/")
     expect(page.locator("article.step").first).to_be_visible()
