@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from textwrap import fill
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -54,8 +53,10 @@ _SCRIPT = """
 import csv
 import sys
 from datetime import datetime, timezone
+from textwrap import fill
 
 import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
@@ -84,7 +85,7 @@ for axes, (chart, (title, scale, limits)) in zip(
         [drawn] = axes.plot(x, y, linestyle=(0, dashes) if dashes else "-", **style)
         axes.plot(x, raw, color=color, alpha=0.35 * alpha, linewidth=0.6)
         if label:
-            handles[label.replace("$", "\\\\$")] = drawn
+            handles[label] = drawn
         if has_band:
             axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
             colors = {"facecolor": (color, 0.07), "edgecolor": (color, 0.4)}
@@ -104,11 +105,31 @@ for axes, (chart, (title, scale, limits)) in zip(
         axes.tick_params("x", rotation=30)
 if not LEGEND:
     handles = {}
-figure.legend(
-    *(handles.values(), handles.keys()),
-    **{"loc": "outside lower center", "ncols": max(1, LEGEND), "frameon": False},
-    **{"title": NOTE, "title_fontsize": 7},
-)
+renderer = FigureCanvasAgg(figure).get_renderer()
+
+
+def draw_legend(labels, note, columns=1, size=8):
+    figure.legends.clear()
+    legend = figure.legend(
+        *(handles.values() if labels else [], [label.replace("$", "\\\\$") for label in labels]),
+        **{"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": size},
+        **{"title": note, "title_fontsize": 7},
+    )
+    extent = legend.get_window_extent(renderer)
+    figure.set_figheight(SIZE[1] + extent.height / figure.dpi)
+    return extent.width < 0.97 * figure.bbox.width
+
+
+for length in range(int(SIZE[0] * 22), 0, -1):
+    note = fill(NOTE, length)
+    if draw_legend([], note):
+        break
+# whole labels in fewer and fewer columns, then smaller ones, then broken ones
+tries = [(columns, 8, 1000) for columns in range(max(1, LEGEND), 0, -1)] + [(1, 7, 1000)]
+tries += [(1, 6, length) for length in (1000, *range(int(SIZE[0] * 20), 1, -4))]
+for columns, size, length in tries:
+    if draw_legend([fill(label, length) for label in handles], note, columns, size):
+        break
 for name in sys.argv[1:] or ["curves.svg", "curves.pdf"]:
     figure.savefig(name, dpi=DPI)
 """
@@ -126,10 +147,12 @@ class _Layout(NamedTuple):
     legend_columns: int
     """0 without lines in the legend."""
     note: str
-    """The sentences above the legend, in lines that fit."""
+    """The sentences above the legend."""
     width: float
     height: float
-    """In inches, with the legend."""
+    """Of the charts, in inches."""
+    legend_height: float
+    """About that of note and legend, which the script measures."""
 
     @classmethod
     def of(cls, charts: Sequence[dict[str, Any]], query: CurveQuery) -> _Layout:
@@ -148,14 +171,14 @@ class _Layout(NamedTuple):
             if chart[name]
         ]
         sentences += [sentence for chart in charts for sentence in _notes(chart, query)]
-        note = fill(" ".join(dict.fromkeys(sentences)), int(width * 19))
-        height = height * rows + (note.count("\n") + 2) / 8
+        note = " ".join(dict.fromkeys(sentences))
+        note_height = (len(note) // int(width * 19) + 2) / 8
         if len(labels) < 2:
-            return cls(rows, columns, 0, note, width, height)
+            return cls(rows, columns, 0, note, width, height * rows, note_height)
         labels.discard("")
         legend_columns = max(1, min(4, int(width * 12 / max(map(len, labels)))))
-        legend_height = ceil(len(labels) / legend_columns) / 6
-        return cls(rows, columns, legend_columns, note, width, height + legend_height)
+        legend_height = note_height + ceil(len(labels) / legend_columns) / 6
+        return cls(rows, columns, legend_columns, note, width, height * rows, legend_height)
 
 
 def can_draw() -> bool:
@@ -214,8 +237,8 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
     }
     head = [
         "# Draws figures with matplotlib 3.8 or later: python curves.py figure.pdf figure.svg",
-        "# SIZE: inches of the picture. GRID: rows and columns of charts. LEGEND: its columns,",
-        "# below NOTE. MARKS: places on the x axis where something changed, and texts.",
+        "# SIZE: inches of the charts. GRID: rows and columns of charts. LEGEND: its columns if",
+        "# they fit, below NOTE. MARKS: places on the x axis where something changed, and texts.",
         "# CHARTS: title of the y axis, scale, limits. LINES: label in the legend, colour, dashes,",
         "# width, opacity, size of its markers, whether its bands are drawn, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
@@ -227,12 +250,13 @@ def figure_picture(charts: Sequence[dict[str, Any]], query: CurveQuery) -> bytes
     """Return the figure as a file of the kind `query.format`: svg, pdf or png. Raises: BadFilter
     for a PNG that is too large, NotDrawn."""
     layout = _Layout.of(charts, query)
-    pixels = layout.width * layout.height * DPI**2
+    height = layout.height + layout.legend_height
+    pixels = layout.width * height * DPI**2
     if query.format == "png" and pixels > MAX_PIXELS:
         raise BadFilter(
             "size",
             "{:g}x{:g}".format(*query.size),
-            f"the picture would be {layout.width:g} by {layout.height:.1f} in, which are "
+            f"the picture would be {layout.width:g} by {height:.1f} in, which are "
             f"{pixels / 1e6:,.1f} million pixels; a PNG has at most {MAX_PIXELS / 1e6:g} million, "
             "so choose a smaller size, or SVG or PDF",
         )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -124,6 +128,44 @@ def test_it_has_the_axis_the_markers_and_the_raw_values_of_the_page(
     assert [float(row["raw"]) for row in rows[:2]] == [1e9, 2e9]
     monkeypatch.setattr(paper_figure, "MAX_MARKED", 2)
     assert ", 0, True)" in client.get(query).content.decode()
+
+
+MEASURE = """
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+canvas = FigureCanvasAgg(figure)
+canvas.draw()
+extent = figure.legends[0].get_window_extent(canvas.get_renderer())
+print(*extent.extents, *figure.bbox.size, *(axes.bbox.height for axes in figure.axes))
+"""
+
+
+@each("size", ["3.4x2.4", "7x3", "1x1"])
+@each("group", ["", "learning_rate,temperature"])
+def test_the_legend_lies_within_the_picture(
+    client: Client, tmp_path: Path, size: str, group: str
+) -> None:
+    runs = []
+    for number in range(4):
+        run = make_run(f"{number}-of-repair-grpo-with-a-name-of-40-chars"[:40])
+        run.config = json.dumps({"learning_rate": 0.00003 + number // 2, "temperature": 0.7})
+        run.state = "failed" if number % 2 else "ended"
+        run.save()
+        runs.append(str(run.pk))
+        end_episode(1.0, run=run, run_step=1)
+        end_episode(1.0, run=run, run_step=2)
+    values = {"runs": ",".join(runs), "x": "step", "y": "return", "size": size, "group": group}
+    values["smooth"] = "0.5"
+    for format_, name in (("data", "curves-data.csv"), ("py", "curves.py")):
+        answer = client.get(f"{CURVES}?{urlencode({**values, 'format': format_})}")
+        (tmp_path / name).write_bytes(answer.content)
+    script = (tmp_path / "curves.py").read_text()
+    assert not group or "(2 runs, 1 failed)" in script
+    (tmp_path / "curves.py").write_text(script + MEASURE)
+    command = [sys.executable, "curves.py", "figure.svg"]
+    printed = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    left, bottom, right, top, width, height, chart = map(float, printed.stdout.split())
+    assert 0 <= left < right <= width and 0 <= bottom < top <= height
+    assert chart > 0.3 * float(size.split("x")[1]) * 100  # the legend takes nothing from it
 
 
 @each("size", ["3", "0x3", "3x21", "ax3"])
