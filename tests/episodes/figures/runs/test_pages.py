@@ -387,6 +387,7 @@ def test_return_success_and_length_are_drawn_by_default(client: Client) -> None:
 def test_the_phases_of_a_run_lead_to_their_attempts(client: Client) -> None:
     record_steps(run := make_run())
     page = unescape(client.get(f"/runs/{run.pk}/").content.decode())
+    assert page.index('id="phases"') < page.index('id="curve"')  # they say what the curves show
     links = re.findall(
         r'href="/episodes/\?([^"]*ending=attempt)"', page.partition('id="phases"')[2]
     )
