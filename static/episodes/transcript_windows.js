@@ -26,8 +26,14 @@ export class Windows extends EventTarget {
     this.#size = size;
     this.#address = address;
     this.#near = new IntersectionObserver((entries) => entries.forEach((entry) => this.#came(entry)), { rootMargin: NEAR });
-    this.#sizes = new ResizeObserver(() => this.#settle());
+    this.#sizes = new ResizeObserver(() => {
+      this.#pad();
+      this.#settle();
+    });
     this.#adopt(box.querySelector(".window"), first, total);
+    const bar = document.querySelector(".toolbar");
+    if (bar) this.#sizes.observe(bar); // it grows when the timeline comes
+    this.#pad();
     window.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     for (const kind of ["wheel", "touchmove", "pointerdown"]) window.addEventListener(kind, (event) => this.#took(event), { passive: true });
     window.addEventListener("keydown", (event) => ["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home", "End", " "].includes(event.key) && this.#took(event));
@@ -218,6 +224,11 @@ export class Windows extends EventTarget {
     const at = this.card(this.#goal) ?? this.#sections[Math.floor(this.#goal / this.#size)];
     if (!at) return;
     window.scrollBy({ top: at.getBoundingClientRect().top - this.top - 4, behavior: "instant" });
+  }
+
+  // Let the browser scroll to where #align does: it goes to the step of the address once the page has loaded.
+  #pad() {
+    document.documentElement.style.scrollPaddingTop = `${this.top + 4}px`;
   }
 
   // After heights have changed, keep the visible step in its place.

@@ -109,6 +109,21 @@ def test_every_step_has_an_address_and_the_chart_and_the_facts_follow_the_cursor
     expect(page.locator("[data-step-number]")).to_have_text("31 · echo")
 
 
+def test_the_browser_scrolls_a_step_to_below_the_bar(page: Page, played: str) -> None:
+    page.goto(f"{played}#step-1")
+    expect(page.locator("[data-time-sum]")).not_to_be_empty()  # it makes the bar higher
+    page.wait_for_function(IS_BELOW_THE_BAR, arg="#step-1")
+
+
+IS_BELOW_THE_BAR = """(id) => {
+  const step = document.querySelector(id);
+  step.scrollIntoView();
+  const bar = document.querySelector(".toolbar").getBoundingClientRect();
+  return Math.abs(step.getBoundingClientRect().top - bar.bottom - 4) < 2;
+}"""
+"""Whether a step that the browser scrolls to is right below the bar, as one of the address."""
+
+
 def test_a_click_on_the_time_axis_goes_to_the_step_of_that_time(
     page: Page, played: str, current: Callable[[int], None]
 ) -> None:

@@ -28,6 +28,7 @@ def test_the_return_so_far_is_shown_while_it_runs(client: Client) -> None:
 def test_the_box_of_the_task_is_returned_alone(client: Client) -> None:
     box = seen(client, make_episode(return_sum=0.5), "peers/?return=sum")
     assert "1 attempt" in box and "+0.50" in box and "<html" not in box
+    assert '<span class="number">' not in box  # the number of attempts is said once
 
 
 def test_prompt_and_facts_are_returned_alone(client: Client) -> None:
