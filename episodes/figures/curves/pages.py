@@ -60,6 +60,7 @@ from episodes.figures.curves.paper_figure import (
     figure_picture,
     figure_script,
 )
+from episodes.figures.curves.zoom import WHOLE
 from episodes.figures.run_splits import labelled
 from episodes.figures.scopes import MAX_SERIES, OVERLAYS
 from episodes.filtering.names import MAX_NEAREST, models, runs
@@ -187,6 +188,9 @@ def panel_of(request: HttpRequest, drawing: CurveCharts) -> dict[str, Any]:
         "group_rows": rows_of(drawing.groups, lasts_of(ranking) if ranking else {}, query),
         "ranking": ranking,
         "curve_heads": heads_of(query, ranking),
+        "over": ("all steps" if query.x == "step" else "all attempts")
+        if query.zoom == WHOLE
+        else "part in view",
         "group_choices": [
             (name, name in query.group, ",".join(_with_or_without(query.group, name)))
             for name in dict.fromkeys((*query.group, *drawing.group_names))

@@ -647,6 +647,9 @@ def test_runs_are_grouped_by_a_value_of_their_configuration(client: Client) -> N
     assert (first["x"], first["n"]) == (1, 3)
     assert [first[key] for key in ("y", "low", "high")] == pytest.approx([1.1, 1.0, 1.2])
     page = client.get(f"{CURVES}?{runs}&x=step&group=lr").content.decode()
+    assert len(re.findall('hint">[^<]*all steps<', page)) == 5  # of groups, and of curves
+    part = client.get(f"{CURVES}?{runs}&x=step&group=lr&from=2").content.decode()
+    assert len(re.findall('hint">[^<]*part in view<', part)) == 5
     assert "+1.10" in page and "± 0.10" in page and "1e-5 2</a>" in page
     assert "standard deviation over the runs" in page
     assert chart(client, f"{runs}&x=step&group=lr")["maxBands"] > 2

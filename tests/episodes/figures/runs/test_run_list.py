@@ -201,6 +201,18 @@ def test_curves_and_comparison_take_the_runs_of_the_list(client: Client, sweep: 
     assert links_of(client, "text=nothing") == {}
 
 
+def test_it_says_which_of_many_runs_are_compared(
+    client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MAX_COMPARED", 3)
+    page = client.get("/runs/?state=running&group=optimizer.name").content.decode()
+    assert ">Compare the first 3 of 4</a>" in page
+    page = client.get("/runs/?state=running&sort=-created").content.decode()
+    assert ">Compare the newest 3 of 4</a>" in page
+    page = client.get("/runs/?text=o").content.decode()
+    assert ">Compare</a>" in page and ">Compare the" not in page
+
+
 @each("sort", ["-created", "-last", "name"])
 def test_a_selection_can_have_all_runs_of_the_list(
     client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch, sort: str
