@@ -12,10 +12,10 @@ from playwright.sync_api import Page, expect
 from tests.server import LiveServer
 
 
-def play(live: LiveServer, run: str, *, count: int = 1) -> None:
+def play(live: LiveServer, run: str, *, count: int = 1, step: int = 1) -> None:
     """Play ended episodes of `echo` with one call each, under a run of the test's own."""
     for number in range(count):
-        headers = {"X-Session-ID": f"{run}-{number}", "X-Run": run}
+        headers = {"X-Session-ID": f"{run}-{number}", "X-Run": run, "X-Step": f"{step}"}
         with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
             agent.post(
                 "/create", json={"env_name": "echo", "task_spec": {"of": run}}
@@ -133,3 +133,16 @@ def test_all_filters_are_on_the_screen_at_any_width(page: Page) -> None:
         expect(page.get_by_label("steps from")).to_be_in_viewport(ratio=1)
         expect(page.get_by_label("steps to")).to_be_in_viewport(ratio=1)
         page.get_by_label("steps from").click(trial=True)  # and nothing lies over it
+
+
+def test_a_long_name_of_a_run_leaves_its_step_in_sight(page: Page, live: LiveServer) -> None:
+    run = "run-of-a-name-that-is-too-long-for-its-column"
+    play(live, run, step=79)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"/episodes/?run={run}")
+    cell = page.locator("tr[data-episode] .run")
+    expect(cell).to_contain_text("step 79")
+    places = cell.evaluate(
+        "cell => [cell.querySelector('.hint'), cell].map(one => one.getBoundingClientRect().right)"
+    )
+    assert places[0] <= places[1]
