@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Environment
@@ -91,3 +92,11 @@ def test_strata_have_their_own_error() -> None:
     assert found.difference == about(pooled.difference)
     assert found.high - found.low < (pooled.high - pooled.low) / 5
     assert evidence_over([(1.0, one)]) == evidence_of(one)
+
+
+def test_the_pages_say_what_decides(client: Client) -> None:
+    core()
+    page = client.get("/suites/core/v1/compare/?first=weak&second=strong").content.decode()
+    assert "the interval excludes 0, which decides; the sign test ignores sizes" in page
+    board = client.get("/suites/core/v1/").content.decode()
+    assert "a paired comparison can still tell two of them apart" in board
