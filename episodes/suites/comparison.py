@@ -15,7 +15,7 @@ from environments.filtering.parameters import BadFilter
 from environments.models import Viewer
 from episodes.figures.comparison.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.figures.comparison.run_comparison import difference_of
-from episodes.figures.comparison.success_test import MAX_P, exact_test
+from episodes.figures.comparison.success_test import exact_test, largest_significant
 from episodes.figures.leaderboard.leaderboard_results import endings_by_task
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
@@ -35,6 +35,8 @@ class TaskPair(NamedTuple):
     task: int
     first: TaskScore
     second: TaskScore
+    is_significant: bool = False
+    """Whether the rates of success differ by more than chance, with all shared tasks tested."""
 
     @property
     def difference(self) -> float:
@@ -47,10 +49,6 @@ class TaskPair(NamedTuple):
             return None
         first, second = self.first.counts, self.second.counts
         return exact_test(second.successes, second.attempts, first.successes, first.attempts)
-
-    @property
-    def is_significant(self) -> bool:
-        return self.p is not None and self.p < MAX_P
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,13 @@ def compare(
         overall = evidence_over(
             [(member.share, [pair.difference for pair in member.pairs]) for member in comparisons]
         )
-    unequal = [pair for member in comparisons for pair in member.pairs if pair.difference]
+    pairs = [pair for member in comparisons for pair in member.pairs]
+    largest = largest_significant([pair.p for pair in pairs if pair.p is not None])
+    unequal = [
+        pair._replace(is_significant=pair.p is not None and pair.p <= largest)
+        for pair in pairs
+        if pair.difference
+    ]
     unequal.sort(key=lambda pair: (not pair.is_significant, -abs(pair.difference)))
     return SuiteComparison(names, comparisons, overall, unequal, notes_of(members))
 

@@ -21,7 +21,6 @@ from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
 from episodes.figures.comparison.measures import MEASURE_BY_NAME
 from episodes.figures.comparison.pages import task_lines
-from episodes.figures.comparison.success_test import MAX_P
 from episodes.models import Run, Suite, SuiteTask, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.episode_filter import SuitePart
@@ -141,7 +140,6 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "measure": MEASURE_BY_NAME[version.score],
         "is_worse": is_worse,
         "rows": [(pair, *lines[pair.task]) for pair in pairs if pair.task in lines],
-        "max_p": MAX_P,
     }
     return render(request, "suites/suite_compare.html", context)
 

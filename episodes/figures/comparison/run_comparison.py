@@ -26,7 +26,7 @@ from episodes.figures.comparison.paired_statistics import (
     PairedEvidence,
     evidence_of,
 )
-from episodes.figures.comparison.success_test import MAX_P, exact_test
+from episodes.figures.comparison.success_test import exact_test, largest_significant
 from episodes.figures.scope_figures import mean_and_deviation
 from episodes.models import Episode, Rollout, Run
 from episodes.uploads.matching import CERTAIN
@@ -125,10 +125,6 @@ class PairedTask(NamedTuple):
         return exact_test(int(last_successes), last_attempts, int(successes), attempts)
 
     @property
-    def is_significant(self) -> bool:
-        return self.p < MAX_P
-
-    @property
     def is_worse(self) -> bool:
         """Whether the last run is worse than the first by success, or by return where success is
         equal."""
@@ -202,6 +198,7 @@ def pairing_of(
         if (measure := _by_measure(place, runs, tasks)) is not None
     ]
     worse = [task for task in tasks if task.is_worse]
+    largest = largest_significant([task.p for task in tasks])
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
         measures=sorted(measures, key=lambda measure: not measure.is_regression),
@@ -209,7 +206,7 @@ def pairing_of(
             most,
             worse if is_worse_only else tasks,
             key=lambda task: [
-                not (task.is_worse and task.is_significant),
+                not (task.is_worse and task.p <= largest),
                 *(figure.gain for figure in task.figures),
             ],
         ),

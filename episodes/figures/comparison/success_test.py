@@ -1,12 +1,15 @@
-"""Whether two rates of success at one task differ by more than chance: Fisher's exact test."""
+"""Whether two rates of success at one task differ by more than chance: Fisher's exact test, with
+Holm's correction where several tasks are tested."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 MAX_P = 0.05
-"""A difference is significant below this p."""
+"""A difference is significant below this p, and differences at several tasks if the chance that any
+of them comes of noise is below it."""
 
 
 # thousands of tasks have the same few counts
@@ -24,6 +27,19 @@ def exact_test(successes: int, attempts: int, others: int, other_attempts: int) 
     return math.fsum(rare) / math.fsum(chances)
 
 
-def _log_ways(count: int, chosen: int) -> float:
+def largest_significant(ps: Sequence[float]) -> float:
+    """Return the largest p that is significant among those of several tasks; 0 if none is.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    largest = 0.0
+    for place, p in enumerate(sorted(ps)):
+        if p * (len(ps) - place) >= MAX_P:
+            break
+        largest = p
+    return largest
+
+
+def _log_ways(count: int, size: int) -> float:
     """Return the logarithm of the number of ways to choose so many."""
-    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
+    return math.lgamma(count + 1) - math.lgamma(size + 1) - math.lgamma(count - size + 1)

@@ -68,6 +68,17 @@ def test_significant_tasks_come_first_with_the_attempts_of_each() -> None:
     assert (first.first.counts.attempts, first.second.counts.attempts) == (20, 20)
 
 
+def test_a_small_p_of_one_among_many_tasks_is_not_called_significant() -> None:
+    split = split_of("math", 10)
+    tasks = tasks_of(split)
+    for model, reward in (("old", 1.0), ("new", 0.0)):
+        for _ in range(4):
+            attempt(model, tasks, (reward, *[1.0] * 9))
+    count_statistics()
+    [pair] = compare(make_suite(member(split)), "model", ("old", "new"), UNRESTRICTED).tasks
+    assert pair.p == pytest.approx(2 / 70) and not pair.is_significant
+
+
 def test_mean_returns_of_a_task_have_no_test() -> None:
     split = split_of("math", 2)
     attempt("old", tasks_of(split), (1.0, 1.0))

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from episodes.figures.comparison.success_test import exact_test
+from episodes.figures.comparison.success_test import exact_test, largest_significant
 from tests.rows import each
 
 
@@ -35,3 +35,18 @@ def test_it_is_exact(successes: int, attempts: int, others: int, other_attempts:
 def test_many_attempts_do_not_overflow() -> None:
     assert exact_test(90_000, 100_000, 10_000, 100_000) == 0.0
     assert exact_test(50_000, 100_000, 50_000, 100_000) == pytest.approx(1.0)
+
+
+@each(
+    ("ps", "largest"),
+    [
+        ([], 0.0),
+        ([0.03], 0.03),
+        ([0.03, 0.9], 0.0),
+        ([0.01, 0.04, 0.03, 0.005], 0.01),
+        ([0.02] + [1.0] * 57, 0.0),
+        ([0.0, 0.6], 0.0),
+    ],
+)
+def test_of_several_tasks_noise_makes_none_significant(ps: list[float], largest: float) -> None:
+    assert largest_significant(ps) == largest
