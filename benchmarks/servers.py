@@ -81,20 +81,20 @@ class Workshop:
     @contextmanager
     def started(self, subject: Subject) -> Iterator[tuple[int, dict[str, int]]]:
         """Start a subject; yields its port and its processes (name -> pid)."""
-        served = SUBJECTS[subject]
-        if served.server != "ours":
+        service = SUBJECTS[subject]
+        if service.server != "ours":
             port, program = free_port(), [sys.executable, "-m", "benchmarks.reference"]
             # it logs to its standard output, and a file is the cheapest way to keep that
             log = Path(os.devnull) if subject == "reference, no logs" else self._next_log()
-            with _running([*program, str(port), served.environment], port, log) as pid:
+            with _running([*program, str(port), service.environment], port, log) as pid:
                 yield port, {"server": pid}
             return
-        settings, processes = dict(served.settings), dict[str, int]()
-        if served.on_postgresql:
+        settings, processes = dict(service.settings), dict[str, int]()
+        if service.on_postgresql:
             postgres = self.postgres()
             settings["DATABASE_URL"] = postgres.fresh()
             processes |= {"PostgreSQL": postgres.pid} if postgres.pid else {}
-        with self.serving([f"echo={served.environment}"], settings=settings) as (port, _, pid):
+        with self.serving([f"echo={service.environment}"], settings=settings) as (port, _, pid):
             # pages are loaded after the start, which is no cost of an episode: `restart` has it
             _answers(port, "/")
             yield port, {"server": pid, **processes}

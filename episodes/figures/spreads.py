@@ -58,10 +58,10 @@ class RunSpread(NamedTuple):
     @classmethod
     def of(cls, values: Iterable[float | None]) -> RunSpread | None:
         """Return the spread of those values that are known; None without any."""
-        known = [value for value in values if value is not None]
-        if not known:
+        numbers = [value for value in values if value is not None]
+        if not numbers:
             return None
-        return cls(fmean(known), stdev(known) if len(known) > 1 else None, len(known))
+        return cls(fmean(numbers), stdev(numbers) if len(numbers) > 1 else None, len(numbers))
 
 
 def spread_of(values: Iterable[float]) -> Spread:

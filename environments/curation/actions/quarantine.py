@@ -61,8 +61,10 @@ class _StateChange(TaskAction):
         sentences += [*in_splits(splits), *still_served(frozen), *left_out(self.selection)]
         sentences += self.effects if changing else ()
         title = f"{self.label} {tasks(changing)}"
-        named = Task.objects.filter(others).order_by("pk").values_list("pk", flat=True)[:MAX_NAMED]
-        return Plan(title, total, changing, splits, frozen, tuple(sentences), tuple(named))
+        examples = (
+            Task.objects.filter(others).order_by("pk").values_list("pk", flat=True)[:MAX_NAMED]
+        )
+        return Plan(title, total, changing, splits, frozen, tuple(sentences), tuple(examples))
 
     def changes(self, ids: Sequence[int]) -> Iterable[AbstractContextManager[SplitChange]]:
         return map(change_of, splits_of(ids))

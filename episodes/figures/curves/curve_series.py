@@ -59,6 +59,7 @@ from episodes.figures.scopes import (
     MAX_SERIES,
     Overlaid,
     OverlaidPart,
+    Scope,
     of_runs,
     overlaid,
     people_left_out,
@@ -475,20 +476,11 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     """Return the curves that `query` describes, in which every episode follows the definition of
     its own environment. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     rows, filters = NamedRows.of(query.filter), query.filter
-    if query.runs:
-        overlay = of_runs(filters, query.runs[:MAX_SERIES])
-    elif query.by is not None:
-        overlay = overlaid(filters, query.by, needs_step=query.x == "step")
-    else:
-        names = filters.values()
-        label = " · ".join(
-            text for name, text in names.items() if name not in DEFINITION_PARAMETERS
-        )
-        overlay = Overlaid([OverlaidPart(filters, label or "all episodes")], 1)
-    drawn = [part for part in overlay.parts if not (part.run and part.run.state == "failed")]
-    failed = len(overlay.parts) - len(drawn)
+    overlay = _overlay(query)
+    parts = [part for part in overlay.parts if not (part.run and part.run.state == "failed")]
+    failed = len(overlay.parts) - len(parts)
     if not query.has_failed:
-        overlay = replace(overlay, parts=drawn)
+        overlay = replace(overlay, parts=parts)
     runs = overlay.runs or ([rows.run] if rows.run else [])
     if query.axis is None and runs and (query.scalars or _have_steps(runs)):
         query = replace(query, axis="step")
@@ -498,23 +490,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         for part in overlay.parts
     ]
     definitions = rows.definitions
-    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
-    if query.zoom != WHOLE and len(scopes) <= MAX_COMPARED:
-        lines = [
-            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
-            for scope in scopes
-        ]
-    else:
-        are_drawn = query.figures or query.format == "csv" or len(scopes) <= MAX_COMPARED
-        lines = curves(
-            scopes,
-            definitions,
-            query.x,
-            points=min(MAX_POINTS, MAX_CHART_POINTS // max(1, len(scopes))) if are_drawn else 1,
-            zoom=query.zoom,
-            least_blocks=least_blocks,
-            needs_groups=needs_groups,
-        )
+    lines = _curves(query, scopes, definitions, least_blocks)
     runs_of_parts = [part.run for part in overlay.parts]
     if len(runs_of_parts) == 1 and rows.run:
         runs_of_parts = [rows.run]
@@ -553,6 +529,40 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         scalar_names=scalar_names,
         scalars=scalars,
         failed=failed,
+    )
+
+
+def _overlay(query: CurveQuery) -> Overlaid:
+    """Return what curves the query names, each with its filter."""
+    filters = query.filter
+    if query.runs:
+        return of_runs(filters, query.runs[:MAX_SERIES])
+    if query.by is not None:
+        return overlaid(filters, query.by, needs_step=query.x == "step")
+    names = filters.values()
+    label = " · ".join(text for name, text in names.items() if name not in DEFINITION_PARAMETERS)
+    return Overlaid([OverlaidPart(filters, label or "all episodes")], 1)
+
+
+def _curves(
+    query: CurveQuery, scopes: Sequence[Scope], definitions: Definitions, least_blocks: int | None
+) -> list[Curve]:
+    """Return the curve of each scope, as fine as its chart needs it."""
+    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
+    if query.zoom != WHOLE and len(scopes) <= MAX_COMPARED:
+        return [
+            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
+            for scope in scopes
+        ]
+    are_drawn = query.figures or query.format == "csv" or len(scopes) <= MAX_COMPARED
+    return curves(
+        scopes,
+        definitions,
+        query.x,
+        points=min(MAX_POINTS, MAX_CHART_POINTS // max(1, len(scopes))) if are_drawn else 1,
+        zoom=query.zoom,
+        least_blocks=least_blocks,
+        needs_groups=needs_groups,
     )
 
 

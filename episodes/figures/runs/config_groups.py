@@ -73,10 +73,10 @@ def config_groups(
 
 
 def _group(values: Sequence[str | None], ids: Sequence[int], runs: GroupedRuns) -> ConfigGroup:
-    played = [run for run in ids if run in runs.all]
+    members = [run for run in ids if run in runs.all]
     states = Counter(runs.states.get(run, "") for run in ids)
-    places = sorted({runs.places[run] for run in played})
-    means = {run: mean for run in played if (mean := runs.totals[run].mean) is not None}
+    places = sorted({runs.places[run] for run in members})
+    means = {run: mean for run in members if (mean := runs.totals[run].mean) is not None}
     is_mixed = len(places) > 1
     return ConfigGroup(
         values,
@@ -84,8 +84,8 @@ def _group(values: Sequence[str | None], ids: Sequence[int], runs: GroupedRuns) 
         {state: states[state] for state in UNFINISHED if states[state]},
         places,
         None if is_mixed else RunSpread.of(list(means.values())),
-        None if is_mixed else RunSpread.of([runs.totals[run].success for run in played]),
-        RunSpread.of([runs.all[run].length_mean for run in played]),
-        sum(runs.all[run].attempts for run in played),
+        None if is_mixed else RunSpread.of([runs.totals[run].success for run in members]),
+        RunSpread.of([runs.all[run].length_mean for run in members]),
+        sum(runs.all[run].attempts for run in members),
         None if is_mixed else max(means, key=means.__getitem__, default=None),
     )

@@ -46,13 +46,8 @@ from episodes.figures.runs.run_list import (
     RunListQuery,
 )
 from episodes.figures.runs.run_order import RunOrder
-from episodes.figures.runs.stored_totals import (
-    MAX_SORTED,
-    RunSums,
-    last_activity_of,
-    silence_of,
-    stored_totals,
-)
+from episodes.figures.runs.run_states import last_activity_of, silence_of
+from episodes.figures.runs.stored_totals import MAX_SORTED, RunSums, stored_totals
 from episodes.figures.scope_figures import ScopeFigures
 from episodes.figures.scopes import MAX_COMPARED, MAX_SERIES
 from episodes.figures.summary_cover import note_of_part
@@ -242,7 +237,7 @@ def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
         ]
         last = last_activity_of(line.run, totals.get(line.run.pk, ()))
         silence = silence_of(line.run.state, last.timestamp())
-        figures = line.shown if query.over == "latest" else line.outline.total
+        figures = line.figures if query.over == "latest" else line.outline.total
         rows.append(RunRow(line, cells, last, silence, figures, _basis(line)))
     return rows
 

@@ -86,7 +86,7 @@ class RunLine:
         return " ".join(texts)
 
     @property
-    def shown(self) -> ScopeFigures | RunSums | None:
+    def figures(self) -> ScopeFigures | RunSums | None:
         """What return and success are shown of: the latest training steps if it has some, otherwise
         all of its episodes."""
         return self.latest.totals if self.latest else self.outline.total
@@ -156,8 +156,8 @@ def lines_of(
         )
     if own_records(viewer):  # what is stored is of all keys
         return lines
-    shown = {line.run.pk: {line.split.pk} if line.split else set[int]() for line in lines}
-    latest = latest_steps(shown, definitions)
+    split_ids = {line.run.pk: {line.split.pk} if line.split else set[int]() for line in lines}
+    latest = latest_steps(split_ids, definitions)
     return [replace(line, latest=latest.get(line.run.pk)) for line in lines]
 
 

@@ -32,11 +32,11 @@ from episodes.figures.run_splits import SplitChoice, played_split
 from episodes.figures.runs.config_groups import ConfigGroup, GroupedRuns, config_groups
 from episodes.figures.runs.run_lines import RunLine, lines_of
 from episodes.figures.runs.run_order import Over, RunOrder
+from episodes.figures.runs.run_states import states_of
 from episodes.figures.runs.stored_totals import (
     MAX_SORTED,
     latest_by_run,
     played_places,
-    states_of,
     stored_totals,
     totals_by_run,
     totals_in,
@@ -196,9 +196,11 @@ class RunListQuery:
         lines = lines_of(runs, self.viewer, self.definition, self.splits)
         places = set[str]()
         if self.order.is_within_places:
-            stored = stored_totals(ids, definitions_in_force(self.definition), needs_content=False)
-            stored = totals_in(self.splits, stored, self.viewer)
-            places.update(played_places(stored, self.viewer).values())
+            rows_by_run = stored_totals(
+                ids, definitions_in_force(self.definition), needs_content=False
+            )
+            rows_by_run = totals_in(self.splits, rows_by_run, self.viewer)
+            places.update(played_places(rows_by_run, self.viewer).values())
         return RunList(runs, lines, following, is_bounded, ids, places)
 
     def ids(self) -> list[int]:
@@ -216,12 +218,12 @@ class RunListQuery:
             if not self.conditions or self._is_met(config)
         }
         definitions = definitions_in_force(self.definition)
-        stored = totals_in(self.splits, stored_totals(values, definitions), self.viewer)
+        rows_by_run = totals_in(self.splits, stored_totals(values, definitions), self.viewer)
         totals_of = latest_by_run if self.over == "latest" else totals_by_run
         figures = GroupedRuns(
-            totals_by_run(stored, definitions),
-            totals_of(stored, definitions),
-            played_places(stored, self.viewer),
+            totals_by_run(rows_by_run, definitions),
+            totals_of(rows_by_run, definitions),
+            played_places(rows_by_run, self.viewer),
             states_of(values),
         )
         return config_groups(values, figures, self.order)

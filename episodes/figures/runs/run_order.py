@@ -15,13 +15,12 @@ from episodes.attempts.endings import Epoch, rows_of
 from episodes.figures.curves.figure_menu import SCALAR
 from episodes.figures.run_splits import SplitChoice
 from episodes.figures.runs.run_columns import CONFIG, column_values
+from episodes.figures.runs.run_states import last_activity, states_of
 from episodes.figures.runs.stored_totals import (
     RunSums,
     StoredTotal,
-    last_activity,
     latest_by_run,
     played_places,
-    states_of,
     stored_totals,
     totals_by_run,
     totals_in,
@@ -103,34 +102,34 @@ class RunOrder:
         if column := self._column:
             values = column_values(runs, [column])
             rows = [(*row, place_of_value(values.get(row[0], {}).get(column))) for row in rows]
-        stored = dict[int, list[StoredTotal]]()
+        rows_by_run = dict[int, list[StoredTotal]]()
         if self.name in _OF_TOTALS:
             needs_content = self.name in _FIGURES
-            stored = stored_totals(ids, definitions, needs_content=needs_content)
+            rows_by_run = stored_totals(ids, definitions, needs_content=needs_content)
         if self.name in (*_FIGURES, "environment", "split"):
-            stored = totals_in(choice, stored, viewer)
+            rows_by_run = totals_in(choice, rows_by_run, viewer)
         if self.name in _FIGURES:
             totals_of = (
                 latest_by_run if self.is_within_places and over == "latest" else totals_by_run
             )
-            key = self._by_figure(totals_of(stored, definitions))
+            key = self._by_figure(totals_of(rows_by_run, definitions))
         else:
-            key = self._by_row(stored)
+            key = self._by_row(rows_by_run)
         keys = {row[0]: key(row) for row in rows}
-        known = [pk for pk, value in keys.items() if value is not None]
-        known.sort(key=keys.__getitem__, reverse=self.is_descending)
+        result = [pk for pk, value in keys.items() if value is not None]
+        result.sort(key=keys.__getitem__, reverse=self.is_descending)
         if self.is_within_places:
-            known.sort(key=played_places(stored, viewer).__getitem__)
-        known += [pk for pk, value in keys.items() if value is None]
+            result.sort(key=played_places(rows_by_run, viewer).__getitem__)
+        result += [pk for pk, value in keys.items() if value is None]
         states = states_of(ids)
-        return sorted(known, key=lambda pk: states.get(pk) != "running")
+        return sorted(result, key=lambda pk: states.get(pk) != "running")
 
     def _by_figure(self, totals: Mapping[int, RunSums]) -> Callable[[tuple[Any, ...]], Any]:
         figure = _FIGURES[self.name]
         return lambda row: figure(totals[row[0]]) if row[0] in totals else None
 
     def _by_row(
-        self, stored: Mapping[int, Sequence[StoredTotal]]
+        self, rows_by_run: Mapping[int, Sequence[StoredTotal]]
     ) -> Callable[[tuple[Any, ...]], Any]:
         """Return the function that returns the key of a row, or None."""
         if self.name == "created":
@@ -138,14 +137,14 @@ class RunOrder:
         if self.name in _TEXTS:
             return lambda row: row[3].casefold() or None
         if self.name == "last":
-            return lambda row: last_activity(row[1], row[2], stored.get(row[0], ()))
+            return lambda row: last_activity(row[1], row[2], rows_by_run.get(row[0], ()))
         if self.name in ("environment", "split"):
             model: Any = Environment if self.name == "environment" else Split
             names: dict[int, str] = dict(model.objects.values_list("pk", "name"))
             return lambda row: min(
                 [
                     names[pk]
-                    for total in stored.get(row[0], ())
+                    for total in rows_by_run.get(row[0], ())
                     if (pk := getattr(total, self.name)) in names
                 ],
                 default=None,

@@ -37,7 +37,8 @@ from episodes.figures.runs.run_lines import (
     judged_parts,
     places_of,
 )
-from episodes.figures.runs.stored_totals import last_activity_of, silence_of, stored_totals
+from episodes.figures.runs.run_states import last_activity_of, silence_of
+from episodes.figures.runs.stored_totals import stored_totals
 from episodes.figures.runs.training_steps import steps_of
 from episodes.models import Episode, Run
 from episodes.runs.config_values import config_values

@@ -1,5 +1,5 @@
 """What is stored of each run: sums over all of its episodes, and over the latest of its training
-steps; and from these, where it was played and whether it has become silent.
+steps; and from these, where it was played.
 
 Lists of runs are sorted by them, and groups, files and columns of runs show them. They are a little
 behind the episodes, by as much as the follower is.
@@ -11,11 +11,9 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from django.utils import timezone
 from pydantic_core import from_json
 
 from environments.database.json_rows import among
@@ -27,10 +25,8 @@ from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import NO_CALL, OWN_KINDS
 from episodes.attempts.sketches import above, count_of
 from episodes.figures.run_splits import SplitChoice, splits_of
-from episodes.models import Run, RunTotal, StepSpan
+from episodes.models import RunTotal, StepSpan
 
-SILENT_SECONDS = 2 * 3600
-"""Without an ended episode and a report of the trainer, after which a run is not called running."""
 MAX_SORTED = 10_000
 """Runs that are searched and sorted, the newest ones."""
 LATEST_SHARE = 10
@@ -180,12 +176,12 @@ def totals_in(
 
 
 def totals_by_run(
-    stored: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
+    rows_by_run: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
 ) -> dict[int, RunSums]:
     """Return what counts of each run."""
     return {
         run: _sum([_totals_of(row.content, definitions.of(row.environment)) for row in rows])
-        for run, rows in stored.items()
+        for run, rows in rows_by_run.items()
     }
 
 
@@ -233,62 +229,26 @@ def latest_steps(
 
 
 def latest_by_run(
-    stored: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
+    rows_by_run: Mapping[int, Sequence[StoredTotal]], definitions: Definitions
 ) -> dict[int, RunSums]:
     """Return what counts of the latest training steps of each run, or of all of its episodes if it
     has no training steps."""
-    splits = {run: {row.split for row in rows} for run, rows in stored.items()}
+    splits = {run: {row.split for row in rows} for run, rows in rows_by_run.items()}
     latest = latest_steps(splits, definitions)
-    return totals_by_run(stored, definitions) | {run: steps.totals for run, steps in latest.items()}
+    return totals_by_run(rows_by_run, definitions) | {
+        run: steps.totals for run, steps in latest.items()
+    }
 
 
-def played_places(stored: Mapping[int, Sequence[StoredTotal]], viewer: Viewer) -> dict[int, str]:
+def played_places(
+    rows_by_run: Mapping[int, Sequence[StoredTotal]], viewer: Viewer
+) -> dict[int, str]:
     """Return where the episodes of each run were played, such as `math train`. Two queries."""
     environments = dict(Environment.objects.seen_by(viewer).values_list("pk", "name"))
     splits = dict(Split.objects.seen_by(viewer).values_list("pk", "name"))
     places = dict[int, str]()
-    for run, rows in stored.items():
+    for run, rows in rows_by_run.items():
         pairs = {(environments.get(row.environment, ""), splits.get(row.split, "")) for row in rows}
         names = [{name for name in names if name} for names in zip(*pairs, strict=True)]
         places[run] = " ".join(", ".join(sorted(part)) for part in names if part)
     return places
-
-
-def last_activity(created: float, updated: float | None, totals: Sequence[StoredTotal]) -> float:
-    """Return when an episode of a run ended or its trainer described it, or else it began, in
-    seconds since the epoch."""
-    return max([created, updated or 0.0, *(total.ended for total in totals)])
-
-
-def last_activity_of(run: Run, totals: Sequence[StoredTotal]) -> datetime:
-    """Return the same as `last_activity` as a time."""
-    updated = run.updated.timestamp() if run.updated else None
-    return datetime.fromtimestamp(last_activity(run.created.timestamp(), updated, totals), UTC)
-
-
-def silence_of(state: str, last: float) -> str:
-    """Return for how long nothing has come of a run that is said to be running, such as "5 h"; an
-    empty text up to SILENT_SECONDS, and for another state.
-
-    `last`: its last activity.
-    """
-    seconds = timezone.now().timestamp() - last
-    if state != "running" or seconds <= SILENT_SECONDS:
-        return ""
-    hours = int(seconds // 3600)
-    return f"{hours} h" if hours < 48 else f"{hours // 24} d"
-
-
-def states_of(runs: Collection[int]) -> dict[int, str]:
-    """Return the state of each run whose trainer has described it, `silent` for one that is said to
-    be running and has become silent. Two queries."""
-    described = Run.objects.filter(among("pk", runs)).exclude(state="").order_by()
-    columns = ("pk", "state", Epoch("created"), Epoch("updated"))
-    rows = rows_of(described.values_list(*columns))
-    running = [pk for pk, state, *_ in rows if state == "running"]
-    totals = stored_totals(running, Definition(), needs_content=False) if running else {}
-    states = dict[int, str]()
-    for pk, state, created, updated in rows:
-        last = last_activity(created, updated, totals.get(pk, ()))
-        states[pk] = "silent" if silence_of(state, last) else state
-    return states

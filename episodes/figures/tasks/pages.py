@@ -36,14 +36,14 @@ def task_page(request: HttpRequest, pk: int) -> HttpResponse:
     task, viewer = task_or_404(pk), viewer_of(request.user)
     query = TaskQuery.parse(request.GET, task, viewer)
     definition, of_task, page = query.definition, query.to_query(), query.episodes()
-    statistics, counted = query.statistics()
+    statistics, newest_count = query.statistics()
     guard, history = TaskGuard(viewer), history_of(task)
     prompt = next((episode.prompt for episode in page.episodes if episode.prompt), None)
     context = {
         **frame(task, definition),
         **content_of(parts.fields(task.spec), task.environment.name, guard),
         "facts": task_facts_of(task, statistics),
-        "counted": counted,
+        "counted": newest_count,
         "clusters": clusters_of(query.all_episodes())
         if statistics.overall.coverage.failures
         else [],
