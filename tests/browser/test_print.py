@@ -94,5 +94,8 @@ def test_the_page_of_a_run_is_printed_with_its_configuration_and_charts(
     page.set_viewport_size(PAPER)
     assert page.evaluate(CONTROLS) == []
     assert page.evaluate(CUT) == []
+    displays = "its => its.map((it) => getComputedStyle(it).display)"
+    grids = page.locator(".curve, .curve-charts").evaluate_all(displays)
+    assert grids == ["block", "block"]  # Chromium lays tables over rows of a grid that it divides
     box, canvas = chart.bounding_box(), chart.locator("canvas").bounding_box()
     assert box and canvas and canvas["height"] <= box["height"]
