@@ -21,12 +21,19 @@ from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
 from episodes.figures.comparison.measures import MEASURE_BY_NAME
 from episodes.figures.comparison.pages import task_lines
-from episodes.models import Run, Suite, SuiteTask, SuiteVersion
+from episodes.models import Run, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import BY
 from episodes.suites.scores import shares_of
-from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
+from episodes.suites.standings import (
+    SuiteRow,
+    SuiteStandings,
+    citation_of,
+    outlines_of,
+    rows_by_name,
+    standings,
+)
 from episodes.suites.versions import (
     definition_of_member,
     quarantined_counts,
@@ -46,20 +53,28 @@ WHISKER_PIXELS = 120
 @never_cache
 @takes()
 def suites(request: HttpRequest) -> HttpResponse:
-    """Return the list of suites, each with its latest version."""
-    versions = SuiteVersion.objects.order_by("-number").prefetch_related("members__environment")
+    """Return the list of suites, each with the results of its latest version."""
+    members = SuiteMember.objects.order_by("number").select_related("environment", "split")
+    versions = SuiteVersion.objects.order_by("-number").select_related("suite")
     rows = Suite.objects.seen_by(viewer_of(request.user)).prefetch_related(
-        Prefetch("versions", versions)
+        Prefetch("versions", versions.prefetch_related(Prefetch("members", members)))
     )
+    latest = [row.versions.all()[0] for row in rows[:MAX_SUITES]]
+    outlines = outlines_of(latest)
+    quarantined = quarantined_counts([version.pk for version in latest])
     lines = []
-    versions_by_suite = {row: row.versions.all()[0] for row in rows[:MAX_SUITES]}
-    counts = quarantined_counts([version.pk for version in versions_by_suite.values()])
-    for row, version in versions_by_suite.items():
-        members = version.members.all()
-        count = sum(member.tasks_count for member in members)
-        lines.append((row, version, members, count, counts.get(version.pk, 0)))
-    may_publish = request.user.has_perm(PUBLISH_SUITES)
-    return render(request, "suites/suites.html", {"lines": lines, "may_publish": may_publish})
+    for version in latest:
+        outline = outlines.get(version.pk)
+        best = outline.ranked[0] if outline and outline.ranked else None
+        tasks = sum(member.tasks_count for member in version.members.all())
+        whisker = _whisker(best) if best and version.score == "success" else None
+        lines.append((version, tasks, outline, best, whisker, quarantined.get(version.pk, 0)))
+    context = {
+        "lines": lines,
+        "width": WHISKER_PIXELS,
+        "may_publish": request.user.has_perm(PUBLISH_SUITES),
+    }
+    return render(request, "suites/suites.html", context)
 
 
 @require_safe

@@ -9,9 +9,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    FloatField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Abs, NullIf
 
 from environments.scoring.convention import (
@@ -21,6 +35,7 @@ from environments.scoring.convention import (
     kinds_counted,
 )
 from environments.scoring.definition import Definition, definition_of
+from episodes.attempts.rule import ENDED
 from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED, endings_by_task
 from episodes.figures.scopes import MAX_ENDINGS, filtered, floor_of
@@ -159,6 +174,17 @@ def failing_tasks_of_all(members: Sequence[SuiteMember]) -> list[TaskFailures]:
         "member", "task", f"{_STATISTICS}env_error"
     )
     return [TaskFailures(*row) for row in values]
+
+
+def last_results_of(members: Sequence[SuiteMember]) -> dict[int, datetime]:
+    """Return when the newest ended episode at a task of each member ended, by the member's id;
+    those of people are left out, and members without any. Two queries."""
+    ended = Episode.objects.filter(ENDED, ~Q(player="human"), task=OuterRef("task"))
+    tasks = SuiteTask.objects.filter(member__in=members).order_by()
+    newest = tasks.annotate(last=Subquery(ended.order_by("-pk").values("pk")[:1]))
+    episodes = dict(newest.values_list("member").annotate(newest=Max("last")))
+    times = dict(Episode.objects.filter(pk__in=episodes.values()).values_list("pk", "ended"))
+    return {member: time for member, pk in episodes.items() if (time := times.get(pk))}
 
 
 def sums_of_newest(

@@ -8,8 +8,9 @@ the ranks are provisional then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 
 from environments.filtering.filters import query_string
@@ -26,14 +27,17 @@ from episodes.suites.results import (
     TaskFailures,
     failing_tasks_of_all,
     is_in_force,
+    last_results_of,
     notes_of,
     sums_of_all,
     sums_of_newest,
 )
 from episodes.suites.scores import TaskSums, score_of
-from episodes.suites.versions import Score, definition_of_member, members_of
+from episodes.suites.versions import SCORES, Score, definition_of_member, members_of
 
 MAX_ROWS = 200
+MAX_TASKS = 20_000
+"""Tasks of all versions in a list that are counted for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,20 @@ class SuiteRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SuiteOutline:
+    """What a list of suites says of the results of a version."""
+
+    ranked: Sequence[SuiteRow]
+    """Models, best first."""
+    known: int
+    """Number of models with an attempt, ranked or not."""
+    failing: int
+    """Number of tasks that fail and are no part of the scores."""
+    last_result: datetime | None
+    """When the last episode of an agent or scripted player at its tasks ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class SuiteStandings:
     version: SuiteVersion
     members: Sequence[SuiteMember]
@@ -164,11 +182,7 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
         runs = Run.objects.filter(condition, name__in=list(rows))
         visible_names = set(runs.values_list("name", flat=True))
         rows = {name: row for name, row in rows.items() if name in visible_names}
-    ranked_rows = [row for row in rows.values() if row.score is not None and not row.missing]
-    ranked_rows.sort(key=lambda row: (-(row.score or 0.0), row.key))
-    ranks = ranks_of([(row.score, row.interval) for row in ranked_rows])
-    for row, rank in zip(ranked_rows, ranks, strict=True):
-        row.ranking = rank
+    ranked_rows = _ranked(rows)
     others = [row for row in rows.values() if row.rank is None]
     others.sort(key=lambda row: (-row.tasks, row.key))
     ranked_rows = ranked_rows[:MAX_ROWS]
@@ -179,6 +193,48 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
         *(version, members, by, ranked_rows, others, len(rows), notes_of(members), len(failing)),
         failing_tasks=[task for task in failing if task.task in visible_tasks],
     )
+
+
+def _ranked(rows: Mapping[str, SuiteRow]) -> list[SuiteRow]:
+    """Return the rows of the complete players, best first, and set their ranks."""
+    ranked_rows = [row for row in rows.values() if row.score is not None and not row.missing]
+    ranked_rows.sort(key=lambda row: (-(row.score or 0.0), row.key))
+    ranks = ranks_of([(row.score, row.interval) for row in ranked_rows])
+    for row, rank in zip(ranked_rows, ranks, strict=True):
+        row.ranking = rank
+    return ranked_rows
+
+
+def outlines_of(versions: Sequence[SuiteVersion]) -> dict[int, SuiteOutline]:
+    """Return the outline of each of these versions by its id, in five queries for all of them.
+
+    Versions with a member whose definition is not in force have none, because their episodes would
+    be read one by one; neither have those that come after MAX_TASKS tasks.
+    """
+    members_by_version, total = dict[int, list[SuiteMember]](), 0
+    for version in versions:
+        members = sorted(version.members.all(), key=lambda member: member.number)
+        total += sum(member.tasks_count for member in members)
+        if total <= MAX_TASKS and all(is_in_force(member) for member in members):
+            members_by_version[version.pk] = members
+    counted = [version for version in versions if version.pk in members_by_version]
+    every = [member for members in members_by_version.values() for member in members]
+    failing_tasks, last_results = failing_tasks_of_all(every), last_results_of(every)
+    outlines = {}
+    for score in SCORES:
+        scored = [version for version in counted if version.score == score]
+        of_score = [member for version in scored for member in members_by_version[version.pk]]
+        sums = sums_of_all(of_score, "model", score) if of_score else {}
+        for version in scored:
+            members = members_by_version[version.pk]
+            own = {member.pk for member in members}
+            failing = [task for task in failing_tasks if task.member in own]
+            rows = _rows_from(version, members, "model", sums, failing)
+            results = [last_results[pk] for pk in own if pk in last_results]
+            outlines[version.pk] = SuiteOutline(
+                _ranked(rows), len(rows), len(failing), max(results, default=None)
+            )
+    return outlines
 
 
 def rows_by_name(version: SuiteVersion, by: Players, names: Sequence[str]) -> list[SuiteRow]:
@@ -200,10 +256,22 @@ def _rows(
         if member not in own:
             sums[member.pk], of_member = sums_of_newest(member, by, score)
             failing_tasks += of_member
+    return _rows_from(version, members, by, sums, failing_tasks), failing_tasks
+
+
+def _rows_from(
+    version: SuiteVersion,
+    members: Sequence[SuiteMember],
+    by: Players,
+    sums: Mapping[int, Mapping[str, TaskSums]],
+    failing_tasks: Sequence[TaskFailures],
+) -> dict[str, SuiteRow]:
+    """Return the row of each player that has an attempt. `sums`: by member and player."""
+    score = cast(Score, version.score)
     failing = Counter(task.member for task in failing_tasks)
     weights = [member.weight for member in members]
     rows = {}
-    for key in {key for players in sums.values() for key in players}:
+    for key in {key for member in members for key in sums[member.pk]}:
         parts = [sums[member.pk].get(key, TaskSums()) for member in members]
         if any(part.attempts for part in parts):
             rows[key] = SuiteRow(
@@ -215,7 +283,7 @@ def _rows(
                 ],
                 query_string(**{"suite": SuitePart(version.suite.name, version.number), by: key}),
             )
-    return rows, failing_tasks
+    return rows
 
 
 def citation_of(results: SuiteStandings, row: SuiteRow, address: str) -> str:

@@ -16,7 +16,14 @@ from environments.models import Split, Task
 from environments.tasks.split_change import SplitChange, commit
 from episodes.models import Study, Suite, SuiteTask, SuiteVersion
 from tests.episodes.api.asking import get
-from tests.episodes.suites.published import broken_core, core, make_suite, member, split_of
+from tests.episodes.suites.published import (
+    broken_core,
+    core,
+    environment_of,
+    make_suite,
+    member,
+    split_of,
+)
 from tests.people import client_of
 from tests.stored import make_split
 
@@ -48,6 +55,29 @@ def test_the_list_leads_to_the_latest_version(client: Client) -> None:
     assert (
         'href="/suites/core/"' in page and 'href="/suites/core/v1/"' in page and "math/test" in page
     )
+
+
+def test_the_list_has_the_best_model_of_each_suite_with_its_score(client: Client) -> None:
+    core()
+    make_suite(member(split_of("chess", 1)), name="empty")
+    page = text_of(client, "/suites/")
+    first, second = re.findall(r"<tr>.*?</tr>", page.partition("<tbody>")[2], re.DOTALL)
+    assert "strong" in first and "91.7%" in first and 'title="95% interval"' in first
+    assert "2 ranked" in first and "complete" in first and "<time" in first
+    assert "no results" in second
+
+
+def test_the_list_says_which_suites_are_provisional_and_why(client: Client) -> None:
+    broken_core()
+    page = text_of(client, "/suites/")
+    assert "provisional" in page and "1 task fails" in page
+
+
+def test_results_by_an_earlier_definition_are_on_the_page_of_the_suite(client: Client) -> None:
+    environment = environment_of(core())
+    environment.success_threshold = 0.5
+    environment.save()
+    assert "results on its page" in text_of(client, "/suites/")
 
 
 def test_an_empty_list_says_what_would_be_there(client: Client) -> None:
@@ -297,7 +327,8 @@ def test_it_takes_few_queries(
     client.get("/")  # the first visit makes the account of the operator
     with django_assert_max_num_queries(10):
         client.get("/suites/core/")
-    with django_assert_max_num_queries(7):
+    make_suite(member(split_of("chess", 1)), name="other", score="return")
+    with django_assert_max_num_queries(11):
         client.get("/suites/")
 
 
