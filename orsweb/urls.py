@@ -9,9 +9,12 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from environments import conf
 from environments.features import features
-from orsweb.accounts import admin as accounts
+from orsweb.apps import without_postgresql
 from orsweb.demo.load_page import load_demo
 from orsweb.operations.page import operations
+
+with without_postgresql():
+    from orsweb.accounts import admin as accounts
 
 admin.autodiscover()
 import_module("environments.curation.admin")

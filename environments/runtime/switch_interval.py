@@ -17,7 +17,9 @@ import sys
 import time
 
 CHECK_SECONDS = 0.05
-"""Time between two checks of how long the loop waits."""
+"""Time between two checks of how long the loop waits, while the interval is short."""
+USUAL_CHECK_SECONDS = 0.5
+"""The same while it is not: 20 checks a second were a third of what a server does at rest."""
 LATE_SECONDS = 0.004
 """A check that is later than this has waited for the interpreter, or for the loop's own work."""
 BUSY_SHARE = 0.5
@@ -40,23 +42,29 @@ class SwitchInterval:
         try:
             while True:
                 start, cpu_start = time.monotonic(), time.thread_time()
-                await asyncio.sleep(CHECK_SECONDS)
-                self.note(time.monotonic() - start, time.thread_time() - cpu_start)
+                seconds = CHECK_SECONDS if self._is_short else USUAL_CHECK_SECONDS
+                await asyncio.sleep(seconds)
+                passed_seconds = time.monotonic() - start
+                self.note(passed_seconds, passed_seconds - seconds, time.thread_time() - cpu_start)
         finally:
-            if self._calm_checks < CALM_CHECKS:
+            if self._is_short:
                 restore_switch_interval()
 
-    def note(self, passed_seconds: float, worked_seconds: float) -> None:
-        """Count a check: the time since the last one, and how long the loop's thread worked in it.
+    @property
+    def _is_short(self) -> bool:
+        return self._calm_checks < CALM_CHECKS
+
+    def note(self, passed_seconds: float, late_seconds: float, worked_seconds: float) -> None:
+        """Count a check: the time since the last one, by how much it is late, and how long the
+        loop's thread worked in it.
 
         A loop that is late because of its own work gains nothing from a shorter interval.
         """
-        is_late = passed_seconds - CHECK_SECONDS > LATE_SECONDS
-        if is_late and worked_seconds < BUSY_SHARE * passed_seconds:
-            if self._calm_checks >= CALM_CHECKS:
+        if late_seconds > LATE_SECONDS and worked_seconds < BUSY_SHARE * passed_seconds:
+            if not self._is_short:
                 shorten_switch_interval()
             self._calm_checks = 0
-        elif self._calm_checks < CALM_CHECKS:
+        elif self._is_short:
             self._calm_checks += 1
             if self._calm_checks == CALM_CHECKS:
                 restore_switch_interval()

@@ -74,8 +74,12 @@ def _orphans(pids_to_spare: Collection[int]) -> list[int]:
 
 
 def _children() -> list[int]:
-    tasks = Path("/proc/self/task").iterdir()
-    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    # without pathlib, which takes three times as long: the supervisor looks five times a second
+    pids = list[int]()
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208
+        with open(f"/proc/self/task/{task}/children", "rb") as children:  # noqa: PTH123
+            pids += map(int, children.read().split())
+    return pids
 
 
 def _reap(pid: int) -> bool:

@@ -4,6 +4,7 @@ ends in time."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -41,6 +42,8 @@ RESPONSES_SHARE = 1 / 6
 HAND_OVER_SECONDS = 0.5
 """Time in which running calls may end before the next server takes over, which repeats those that
 don't: requests that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
+TICKS_A_SECOND = 10
+"""uvicorn's ticks by which it counts seconds."""
 FORCE_CHECK_SECONDS = 0.1
 """Time between two checks whether Ctrl-C was repeated while calls end."""
 UNRECORDED_STATUS = 1
@@ -66,10 +69,13 @@ class UvicornServer(uvicorn.Server):
         self._on_ready, self._heartbeat = on_ready, heartbeat
         self._deadlines: asyncio.Task[None] | None = None  # kept, or it could be collected
         self._handing_over: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exiting = asyncio.Event()
         self.exit_status = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server. Raises: StartFailed."""
+        self._loop = asyncio.get_running_loop()
         log.disabled = True  # uvicorn logs a failure; `serve` prints it as one sentence instead
         try:
             await super().startup([])
@@ -91,11 +97,20 @@ class UvicornServer(uvicorn.Server):
         log.addFilter(_is_not_broken_off)
         self._heartbeat.start(store_reports)
         if not self.should_exit:
-            asyncio.get_running_loop().add_signal_handler(RELOAD, self._begin_to_hand_over)
+            self._loop.add_signal_handler(RELOAD, self._begin_to_hand_over)
             deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)
             self._deadlines = asyncio.create_task(deadlines.run())
             ring.listen(RevokedKeys(self.server_state.connections).note)
             self._on_ready()
+
+    async def main_loop(self) -> None:
+        """Tick once a second, and when the server is asked to exit. uvicorn ticks ten times as
+        often, which is most of what a server does at rest."""
+        tick = 0
+        while not await self.on_tick(tick):
+            tick += TICKS_A_SECOND
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._exiting.wait(), 1.0)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.addFilter(_is_not_cancellation)
@@ -141,10 +156,13 @@ class UvicornServer(uvicorn.Server):
             await service.until_survivors(settings.ORSWEB_RELOAD_WAIT)
         self._heartbeat.stop()
         self.should_exit = True
+        self._exiting.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._heartbeat.stop()
         super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._exiting.set)
 
 
 def run(

@@ -38,13 +38,13 @@ async def test_the_interval_is_short_while_threads_compute_beside_agents() -> No
 
 def test_the_loops_own_work_does_not_shorten_it() -> None:
     usual, interval = sys.getswitchinterval(), SwitchInterval()
-    interval.note(2 * CHECK_SECONDS, 1.9 * CHECK_SECONDS)
-    interval.note(1.01 * CHECK_SECONDS, 0.0)
+    interval.note(2 * CHECK_SECONDS, CHECK_SECONDS, 1.9 * CHECK_SECONDS)
+    interval.note(1.01 * CHECK_SECONDS, 0.01 * CHECK_SECONDS, 0.0)
     assert sys.getswitchinterval() == usual
     try:
-        interval.note(2 * CHECK_SECONDS, 0.1 * CHECK_SECONDS)
+        interval.note(2 * CHECK_SECONDS, CHECK_SECONDS, 0.1 * CHECK_SECONDS)
         assert abs(sys.getswitchinterval() - SHORT_SECONDS) < 1e-6
     finally:
         for _ in range(CALM_CHECKS):
-            interval.note(CHECK_SECONDS, 0.0)
+            interval.note(CHECK_SECONDS, 0.0, 0.0)
     assert sys.getswitchinterval() == usual
