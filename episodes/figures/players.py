@@ -15,9 +15,10 @@ from typing import Literal, cast
 from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
-from environments.models import Environment, Task, Viewer
+from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import Definition
+from environments.tasks.split_indexes import served
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.sketches import error_of
@@ -42,10 +43,17 @@ class PlayerFigures(Figures):
     """Whether older attempts are missing."""
 
 
-def people_in(environment: Environment, viewer: Viewer) -> QuerySet[Episode]:
+def people_in(
+    environment: Environment, viewer: Viewer, split: Split | None = None
+) -> QuerySet[Episode]:
     """Return what people played there, without the studies that do not exist for the viewer."""
     episodes = Episode.objects.by_people().in_figures_for(viewer)
-    return episodes.filter(Exact(Unindexed(F("environment_id")), environment.pk))
+    episodes = episodes.filter(Exact(Unindexed(F("environment_id")), environment.pk))
+    if split is None:
+        return episodes
+    if split.is_curated:  # clients do not name it
+        return episodes.filter(task__in=served(split).values("task"))
+    return episodes.filter(Exact(Unindexed(F("split_id")), split.pk))
 
 
 def at_task(task: Task, definition: Definition, viewer: Viewer) -> list[PlayerFigures]:
@@ -70,12 +78,14 @@ def in_environment(
     definition: Definition,
     total: ScopeFigures | None,
     viewer: Viewer,
+    split: Split | None = None,
 ) -> list[PlayerFigures]:
-    """Return the figures of people, then those of all other players together. One query.
+    """Return the figures of people, in a split or in all, then those of all other players together.
+    One query.
 
     `total`: figures of the attempts of those others by this definition.
     """
-    human = _human(people_in(environment, viewer), definition)
+    human = _human(people_in(environment, viewer, split), definition)
     if total is None or not total.n:
         return [human]
     values = {field.name: getattr(total, field.name) for field in fields(Figures)}

@@ -16,6 +16,8 @@ from episodes.filtering.filters import EpisodeFilter
 
 HEIGHT, WIDTH = 100, 400
 MIN_HEIGHT = 1.5
+MIN_OUTER_HEIGHT = 6.0
+"""Few attempts are at the ends, and few pixels there would look like dust."""
 MIN_WIDTH, MAX_WIDTH = 3.0, 36.0
 """Of the column of one value: it is narrower where other values are near."""
 TICKS = 6
@@ -57,10 +59,8 @@ class DrawnHistogram:
     columns: Sequence[Column]
     """From left to right, like the bins."""
     ticks: Sequence[Tick]
-
-    @property
-    def has_outer(self) -> bool:
-        return any(column.is_outer for column in self.columns)
+    outliers: str = ""
+    """A sentence about what the bars at the ends hold; empty if nothing lies beyond the axis."""
 
 
 def drawn_histogram(
@@ -84,9 +84,12 @@ def drawn_histogram(
     common |= parts_in_address(returns.definition.convention, environment)
     columns = []
     for place, bin in enumerate(bins):
-        height = max(bin.n * HEIGHT / returns.most, MIN_HEIGHT) if bin.n else 0.0
+        least = MIN_OUTER_HEIGHT if bin.is_outer else MIN_HEIGHT
+        height = max(bin.n * HEIGHT / returns.most, least) if bin.n else 0.0
         is_value = bin.low == bin.high or (returns.is_exact and not bin.is_outer)
         span = plain(bin.low) if is_value else f"{plain(bin.low, 3)} to {plain(bin.high, 3)}"
+        if bin.is_outer:
+            span = _end(bin, is_first=not place)
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {bin.n:,} attempt{'' if bin.n == 1 else 's'}"
@@ -98,7 +101,25 @@ def drawn_histogram(
         columns.append(Column(*shape, title, query, is_success, bin.is_outer))
     half = width / 2 if returns.is_exact else 0.0
     ticks = _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
-    return DrawnHistogram(columns, _with_outer(ticks, bins))
+    return DrawnHistogram(columns, _with_outer(ticks, bins), _outliers(bins))
+
+
+def _end(bin: Bin, *, is_first: bool) -> str:
+    return f"≤ {plain(bin.high, 3)}" if is_first else f"≥ {plain(bin.low, 3)}"
+
+
+def _outliers(bins: Sequence[Bin]) -> str:
+    first, last = bins[0], bins[-1]
+    sentences = []
+    if first.is_outer:
+        sentences.append(
+            f"The first bar holds everything up to {plain(first.high, 3)} ({first.n:,})."
+        )
+    if last.is_outer:
+        sentences.append(
+            f"The last bar holds everything from {plain(last.low, 3)} on ({last.n:,})."
+        )
+    return " ".join(sentences)
 
 
 def _with_outer(ticks: Sequence[Tick], bins: Sequence[Bin]) -> list[Tick]:
@@ -108,9 +129,9 @@ def _with_outer(ticks: Sequence[Tick], bins: Sequence[Bin]) -> list[Tick]:
     most = 100 - OUTER_LABEL if last.is_outer else 100
     inner = [tick for tick in ticks if least <= tick.x <= most]
     if first.is_outer:
-        inner.insert(0, Tick(0, f"≤ {plain(first.high, 3)}", "start"))
+        inner.insert(0, Tick(0, _end(first, is_first=True), "start"))
     if last.is_outer:
-        inner.append(Tick(100, f"≥ {plain(last.low, 3)}", "end"))
+        inner.append(Tick(100, _end(last, is_first=False), "end"))
     return inner
 
 

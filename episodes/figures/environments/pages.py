@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet
@@ -21,7 +22,7 @@ from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import definition_in
+from environments.filtering.parameters import any_text, definition_in, given
 from environments.models import Environment, Split, Task, TaskStatistics, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
@@ -40,9 +41,11 @@ from episodes.figures.environments.environment_figures import environment_figure
 from episodes.figures.environments.failing_tasks import failing_tasks
 from episodes.figures.environments.histogram import histogram
 from episodes.figures.environments.histogram_drawing import drawn_histogram
+from episodes.figures.environments.split_figures import first_played, names_in
 from episodes.figures.environments.tool_figures import tool_figures
 from episodes.figures.players import in_environment
 from episodes.figures.revision_choice import RevisionChoice
+from episodes.figures.run_splits import SplitChoice, are_together_in, split_named
 from episodes.figures.scopes import scope_of, scope_of_filter
 from episodes.figures.summary_cover import note_of_part
 from episodes.filtering.conditions import NamedRows
@@ -72,18 +75,24 @@ def environments(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, "revision")
+@takes(*DEFINITION_PARAMETERS, *SplitChoice.PARAMETERS, "revision")
 def environment_page(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the page of one environment. Raises: BadFilter, Http404."""
+    """Return the page of one environment, with the figures of one of its splits unless the address
+    asks for all. Raises: BadFilter, Http404."""
     splits = Split.objects.existing().order_by("position", "name")
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
     environment, viewer = environment_named(request, name, rows), viewer_of(request.user)
     definition = definition_of(environment, definition_in(request.GET))
     revision = RevisionChoice.parse(request.GET, viewer).name
-    filters = EpisodeFilter(
-        environment=environment.name, revision=revision or None, player="others", viewer=viewer
+    are_together = are_together_in(request.GET)
+    split = split_named(environment, given(request.GET, "split", any_text))
+    if split is None and not are_together:
+        split = first_played([split for split in environment.splits.all() if split.is_served])
+    place = EpisodeFilter(
+        environment=environment.name, split=split.name if split else None, viewer=viewer
     )
-    own_scope = scope_of(environment)
+    filters = replace(place, revision=revision or None, player="others")
+    own_scope = scope_of(split or environment)
     scope = scope_of_filter(filters, NamedRows.of(filters)) if revision else own_scope
     returns = histogram(scope, definition)
     context = {
@@ -95,12 +104,15 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
         "causes": returns.causes,
         "players": []
         if revision
-        else in_environment(environment, definition, returns.total, viewer),
+        else in_environment(environment, definition, returns.total, viewer, split),
+        "scope_names": names_in(scope, viewer),
+        "scope_split": split,
+        "place_query": place.to_query(),
         "own_query": filters.to_query(),
         "revision": revision,
         "pooled": pooled_in([own_scope]),
         "tool_use": tool_figures(environment),
-        "tasks": _tasks(environment, viewer),
+        "tasks": _tasks(environment, viewer, split),
         "failing": failing_tasks(viewer, environment),
         "has_rollouts": Rollout.objects.filter(environment_name=environment.name).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
@@ -137,11 +149,14 @@ def _about(environment: Environment, viewer: Viewer) -> dict[str, Any]:
     }
 
 
-def _tasks(environment: Environment, viewer: Viewer) -> list[dict[str, Any]]:
-    """Return the served tasks with the lowest success rates, with their names and figures."""
+def _tasks(environment: Environment, viewer: Viewer, split: Split | None) -> list[dict[str, Any]]:
+    """Return the served tasks with the lowest success rates, of the split or of all, with their
+    names and figures."""
     all_rows = TaskStatistics.objects.filter(
         environment=environment, by="all", attempts__gt=0
     ).order_by("rate", "task")
+    if split is not None and not split.is_generated:
+        all_rows = all_rows.filter(task__in=served(split).values("task"))
     # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of
     # the lowest are
     rows = list(all_rows[: 2 * MAX_TASKS])

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Callable
 from random import Random
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
@@ -19,9 +20,11 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
+from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import (
     make_environment,
     make_episode,
+    make_run,
     make_split,
     make_statistics,
     make_step,
@@ -30,6 +33,8 @@ from tests.stored import (
 )
 
 pytestmark = pytest.mark.django_db
+
+TRAIN = "/environments/math/?split=train"
 
 
 def played(*returns: float) -> None:
@@ -43,9 +48,63 @@ def played(*returns: float) -> None:
 def test_bars_beyond_the_axis_are_marked(client: Client) -> None:
     played(*[0.0, 1.0] * 300, 40.0)
     page = client.get("/environments/math/").content.decode()
-    assert "up to 300 in a bar" in page and "The outlined bars hold everything beyond" in page
+    assert "up to 300 in a bar" in page
+    assert "The last bar holds everything from 40 on (1)." in page
+    assert "<title>return ≥ 40: 1 attempt</title>" in page
     assert "≥ 40</text>" in page and ">10</text>" not in page
     assert page.count(" outer") == 1
+
+
+def played_in(type: str, *returns: float, **values: Any) -> None:
+    split = make_split(task := make_task(), name=type)
+    Split.objects.filter(pk=split.pk).update(type=type)
+    for value in returns:
+        end_episode(value, task=task, split=split, **values)
+
+
+def test_a_page_shows_the_test_split_unless_another_is_named(client: Client) -> None:
+    played_in("train", 1.0, 1.0, 1.0)
+    played_in("test", 0.0, 1.0)
+    page = client.get("/environments/math/").content.decode()
+    assert '<dd class="figure">50%</dd>' in page and "split=test" in page
+    assert '<dd class="figure">100%</dd>' in client.get(TRAIN).content.decode()
+    together = client.get("/environments/math/?splits=together").content.decode()
+    assert '<dd class="figure">80%</dd>' in together
+
+
+def test_a_test_split_that_nobody_played_is_passed_over(client: Client) -> None:
+    played_in("train", 1.0)
+    played_in("test")
+    assert "Tasks of train" in client.get("/environments/math/").content.decode()
+
+
+def test_a_page_lists_only_tasks_of_the_split(client: Client) -> None:
+    played_in("train", 0.0)
+    played_in("test", 0.0)
+    count_statistics()
+    page = client.get("/environments/math/").content.decode()
+    assert ">test #0</a>" in page and ">train #0</a>" not in page
+
+
+def test_a_page_names_the_models_and_runs_of_the_split(client: Client) -> None:
+    played_in("train", 1.0, model="learner", run=make_run("grpo"))
+    played_in("test", 1.0, 1.0, model="aster")
+    page = client.get("/environments/math/").content.decode()
+    assert "<b>1 model</b>" in page and ">aster</a>" in page and "learner" not in page
+    page = client.get(TRAIN).content.decode()
+    assert "<b>1 run</b>" in page and ">grpo</a>" in page and "aster" not in page
+
+
+def test_an_unknown_split_is_refused(client: Client) -> None:
+    played_in("train", 1.0)
+    assert b"math has train" in client.get("/environments/math/?split=tset").content
+
+
+def test_people_are_counted_in_the_split(client: Client) -> None:
+    played_in("train", 1.0, player="human")
+    played_in("test", 1.0)
+    assert "No person has an attempt" in client.get("/environments/math/").content.decode()
+    assert "No person has an attempt" not in client.get(TRAIN).content.decode()
 
 
 def test_the_list_leads_to_each(client: Client) -> None:
@@ -241,7 +300,7 @@ def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
 ) -> None:
     played(*[0.5] * 30)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(17):
         client.get("/environments/math/")
 
 
