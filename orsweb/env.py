@@ -205,7 +205,7 @@ def env_environment_secrets(name: str) -> dict[str, dict[str, str]]:
     if not env_str(name):
         return {}
     # with pydantic, which settings don't need
-    from environments.runtime.operator_secrets import problem_of
+    from environments.runtime.environment_secrets import problem_of
 
     path = Path(env_str(name))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.errors import OrsError
 from environments.models import TaskRevision
 

@@ -14,7 +14,7 @@ from environments.curation.edited_spec import checked_spec
 from environments.curation.revision_writer import mark_replaced
 from environments.curation.split_counts import in_splits, shares_of, still_served
 from environments.curation.work import RecordedAction, change_of, recorded, staged
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.models import SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
 from environments.models.task_hash import content_hash
 from environments.tasks.split_change import commit

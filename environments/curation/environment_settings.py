@@ -12,7 +12,7 @@ from django.db import transaction
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.work import recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 

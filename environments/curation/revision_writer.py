@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Case, F, QuerySet, TextField, Value, When
 
 from environments.curation.history_rows import object_of
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.database.json_rows import among, execute
 from environments.database.write_pauses import flush_later, give_way
 from environments.models import Task, TaskRevision

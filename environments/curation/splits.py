@@ -27,7 +27,7 @@ from environments.curation.action import ActionOutcome, ActionRefused, Plan, Spl
 from environments.curation.leaks import leaks_of_split
 from environments.curation.split_counts import tasks
 from environments.curation.work import MAX_WAIT_SECONDS, RecordedAction, recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.database.write_pauses import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
 from environments.models.tasks import SplitQuerySet

@@ -13,7 +13,7 @@ from environments.curation.action import ActionOutcome, Plan
 from environments.curation.history_rows import Revisions
 from environments.curation.selection import Selection
 from environments.curation.work import RecordedAction, carry_out, recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.tasks.split_change import SplitChange
 
 TASK_ACTIONS: dict[str, type[TaskAction]] = {}

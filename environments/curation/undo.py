@@ -19,7 +19,7 @@ from environments.curation.split_counts import shares_of, still_served, tasks
 from environments.curation.undo_of_settings import inverse_of
 from environments.curation.undo_of_tasks import UndoWork
 from environments.curation.work import carry_out, change_of, recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import SplitChange
 from environments.tasks.successors import successors_of

@@ -21,7 +21,7 @@ from environments.curation.splits import (
     to_seal,
 )
 from environments.curation.work import MAX_WAIT_SECONDS, recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.models import CurationAction, Environment, Split, SplitEntry
 from environments.tasks.split_change import SplitChange, commit
 

@@ -24,7 +24,7 @@ from environments import security_log
 from environments.curation.action import MAX_TOGETHER, ActionOutcome
 from environments.curation.history_rows import Revisions
 from environments.curation.revision_writer import apply_labels
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_pauses import flush_later, give_way
 from environments.models import CurationAction, Split, TaskRevision

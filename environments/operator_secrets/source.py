@@ -65,7 +65,7 @@ def warn_of_unusable(environment_names: Iterable[str]) -> None:
 
 
 class OperatorSecrets:
-    """Implements `environments.runtime.operator_secrets.SecretsSource`. For use from one event
+    """Implements `environments.runtime.environment_secrets.SecretsSource`. For use from one event
     loop.
 
     `of_sandboxes`: secrets that every session gets, with which code finds this machine's sandboxes.

@@ -14,7 +14,7 @@ from django.utils.crypto import salted_hmac
 from environments import conf
 from environments.errors import OrsError
 from environments.models import Environment, EnvironmentSecret
-from environments.runtime.operator_secrets import problem_of
+from environments.runtime.environment_secrets import problem_of
 from environments.runtime.secrets_vault import SecretsVault
 
 SALT = "environments.operator_secrets"

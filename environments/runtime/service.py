@@ -33,9 +33,9 @@ from environments.runtime.call_table import (
     unknown_task_id,
 )
 from environments.runtime.crash_notes import CrashNotes
+from environments.runtime.environment_secrets import SecretsSource
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
-from environments.runtime.operator_secrets import SecretsSource
 from environments.runtime.play_counts import PlayLoad
 from environments.runtime.records import (
     Hidden,

@@ -37,9 +37,9 @@ from environments.limits import Limits
 from environments.runtime.call_outcome import CUT
 from environments.runtime.call_table import Call
 from environments.runtime.crash_notes import CrashNotes
+from environments.runtime.environment_secrets import SecretsSource, is_played_by, with_secrets
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
-from environments.runtime.operator_secrets import SecretsSource, is_played_by, with_secrets
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Cause, Record, RecordedPast, Row, TaskSource
 from environments.runtime.session import Session

@@ -22,9 +22,9 @@ from environments.fair_turns import KEY
 from environments.quotas import KeyUsage
 from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome
 from environments.runtime.call_table import Call, LingeringCalls
+from environments.runtime.environment_secrets import with_secrets
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.operator_secrets import with_secrets
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session import Session

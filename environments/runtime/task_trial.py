@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault, OrsError
+from environments.runtime.environment_secrets import with_secrets
 from environments.runtime.host import Host
-from environments.runtime.operator_secrets import with_secrets
 
 Stage = Literal["construct", "setup", "prompt", "teardown"]
 MAX_CANCEL_SECONDS = 1.0

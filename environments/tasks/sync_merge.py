@@ -26,7 +26,7 @@ from django.utils import timezone
 from environments.database.json_rows import among, rows_among
 from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval, SyncConflict, Task
-from environments.tasks.new_versions import new_versions
+from environments.tasks.revised_tasks import new_versions
 from environments.tasks.split_change import BATCH
 from environments.tasks.successors import successors
 from environments.tasks.task_places import SplitPlace, batched

@@ -14,8 +14,8 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.admin import ReadOnlyAdmin
-from environments.admin.jobs import job_url
-from environments.database import jobs
+from environments.admin.job_page import job_url
+from environments.database import background_jobs
 from environments.filtering.addresses import id_asked, takes
 from episodes.models import Redaction
 from episodes.redaction.replacement import RedactionRefused, check_text, redact
@@ -69,7 +69,7 @@ class RedactionAdmin(ReadOnlyAdmin):
         if form.is_valid():
             is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
             text, reason = form.cleaned_data["text"], form.cleaned_data["reason"]
-            job = jobs.start(
+            job = background_jobs.start(
                 "Find a text" if is_dry else "Redact a text",
                 lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress),
                 owner=author,

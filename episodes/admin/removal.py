@@ -18,8 +18,8 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import ReadOnlyAdmin, author_of, note
-from environments.admin.jobs import job_url
-from environments.database import jobs
+from environments.admin.job_page import job_url
+from environments.database import background_jobs
 from environments.database.storable import id_in
 from environments.errors import OrsError
 from environments.filtering.parameters import refuse_blanks
@@ -100,16 +100,16 @@ def _remove(
         words += f" Reason: {reason}"
     note(request.user.pk, removal, words, DELETION)
 
-    def work(progress: jobs.Progress) -> str:
+    def work(progress: background_jobs.Progress) -> str:
         ids = ids_of(episodes)
         result = remove_all(removal, ids, lambda count: progress(count, plan.episodes))
         return f"{count_of(result.episodes)} deleted."
 
     back = reverse("admin:episodes_episode_changelist")
     if plan.episodes > MAX_EPISODES:
-        job = jobs.start(f"Delete {count_of(plan.episodes)}", work, owner=author)
+        job = background_jobs.start(f"Delete {count_of(plan.episodes)}", work, owner=author)
         return HttpResponseRedirect(job_url(job.id, back))
-    messages.success(request, work(jobs.silent))
+    messages.success(request, work(background_jobs.silent))
     return HttpResponseRedirect(back)
 
 

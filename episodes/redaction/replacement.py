@@ -16,8 +16,8 @@ from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from environments import security_log
+from environments.database.background_jobs import Progress, silent
 from environments.database.bulk_writer import BulkWriter
-from environments.database.jobs import Progress, silent
 from environments.database.storable import digest_of
 from environments.database.write_pauses import give_way
 from environments.errors import OrsError
@@ -36,7 +36,7 @@ from episodes.models import (
     TranscriptText,
 )
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows, stored
-from episodes.redaction.text_search import Model, TextPlaces, find, masked, text_fields
+from episodes.redaction.recorded_texts import Model, TextPlaces, find, masked, text_fields
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import Max
 
+from environments.database.background_jobs import Progress
 from environments.database.bulk_writer import BulkWriter
-from environments.database.jobs import Progress
 from environments.files.json_lines import text_of
 from environments.files.rows import BadRow, Refusal, Unreadable, many
 from environments.models import Environment

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
 from environments.cluster.membership import DEMO, LOCKS
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.errors import OrsError
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import chosen, given
@@ -43,7 +43,7 @@ def load_demo(request: HttpRequest) -> HttpResponse:
     job = _job()
     if request.method == "POST":
         if job is None or job.state != "running":
-            jobs.start("Load demo data", _play, owner="", subject=_SUBJECT)
+            background_jobs.start("Load demo data", _play, owner="", subject=_SUBJECT)
         return redirect("load_demo")
     part = given(request.GET, "part", chosen(("state",)))
     episodes = Episode.objects.seen_by(viewer_of(request.user)).filter(run__name__in=SHARES)
@@ -59,14 +59,14 @@ def load_demo(request: HttpRequest) -> HttpResponse:
     return render(request, "orsweb/demo_state.html" if part else "orsweb/demo.html", context)
 
 
-def _job() -> jobs.Job | None:
+def _job() -> background_jobs.Job | None:
     """Return the job of this process that plays or played the demo: one that runs, else the
     newest."""
-    all_jobs = [job for job in jobs.jobs() if job.subject == _SUBJECT]
+    all_jobs = [job for job in background_jobs.jobs() if job.subject == _SUBJECT]
     return min(all_jobs, key=lambda job: job.state != "running", default=None)
 
 
-def _play(progress: jobs.Progress) -> str:
+def _play(progress: background_jobs.Progress) -> str:
     """Play the demo. Raises: OrsError."""
     with _turn():
         if Episode.objects.filter(run__name__in=SHARES).exists():

@@ -17,11 +17,11 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from environments.admin.base import author_of
-from environments.admin.jobs import job_url, split_link
+from environments.admin.job_page import job_url, split_link
 from environments.curation.action import Action, ActionOutcome, Plan
 from environments.curation.split_warnings import warnings_of_plan
-from environments.database import jobs
-from environments.database.jobs import Progress, silent
+from environments.database import background_jobs
+from environments.database.background_jobs import Progress, silent
 from environments.errors import OrsError
 from environments.models import CurationAction, Task
 from environments.scoring.task_statistics import TaskResult
@@ -126,7 +126,9 @@ def _apply(
         return outcome
 
     if plan.changing > MAX_CHANGED_AT_ONCE or plan.selected > MAX_READ_AT_ONCE:
-        return HttpResponseRedirect(job_url(jobs.start(plan.title, work, owner=author).id, back))
+        return HttpResponseRedirect(
+            job_url(background_jobs.start(plan.title, work, owner=author).id, back)
+        )
     outcome = action.apply(author, silent)
     message = outcome.sentence
     if (link := split_link(outcome)) is not None:

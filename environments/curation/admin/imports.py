@@ -22,14 +22,14 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of, note
-from environments.admin.jobs import from_its_server, job_url, this_server
+from environments.admin.job_page import from_its_server, job_url, this_server
 from environments.curation.admin import uploads
 from environments.curation.admin.uploads import Upload
 from environments.curation.splits import splits_to_fill
 from environments.curation.transfer.importing import apply, dry_run
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
 from environments.filtering.addresses import flag_asked, id_asked
@@ -155,7 +155,7 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        job = jobs.get(request.GET.get("job", ""))
+        job = background_jobs.get(request.GET.get("job", ""))
         # an address may name any job
         job = job if job and job.subject == _subject(upload, target) else None
         if request.method == "POST":
@@ -188,11 +188,11 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     return TemplateResponse(request, "curation/import_report.html", page)
 
 
-def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Job:
+def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> background_jobs.Job:
     """Start the job of a preview. Raises: TransferError if the ending of the file's name is of no
     known format."""
     source = FileSource.of(upload.path)
-    job = jobs.start(
+    job = background_jobs.start(
         f"Preview of {upload.name}",
         lambda progress: dry_run(source, target, progress),
         owner=author_of(request),
@@ -206,7 +206,7 @@ def _subject(upload: Upload, target: ImportTarget) -> str:
     return f"{upload.token} into {target.environment.pk} {target.name!r} {target.type}"
 
 
-def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
+def _preview_url(upload: Upload, target: ImportTarget, job: background_jobs.Job) -> str:
     parameters = {
         "environment": target.environment.pk,
         "split": target.name,
@@ -235,7 +235,7 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
         request.POST.get("superseded") == "file",
     )
 
-    def work(progress: jobs.Progress) -> Imported:
+    def work(progress: background_jobs.Progress) -> Imported:
         report = apply(
             source,
             target,
@@ -254,7 +254,7 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
         upload.discard()
         return Imported(report.sentence, split.pk if split else None)
 
-    job = jobs.start(f"Import {upload.name}", work, owner=author)
+    job = background_jobs.start(f"Import {upload.name}", work, owner=author)
     job.wait(MAX_WAIT_SECONDS)
     return HttpResponseRedirect(job_url(job.id, reverse("admin:environments_task_changelist")))
 

@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from environments.access.privacy import viewer_of
-from environments.admin.jobs import SERVER, job_url, job_view, jobs_shown_to
+from environments.admin.job_page import SERVER, job_url, job_view, jobs_shown_to
 from environments.curation.admin.bulk import (
     BULKS,
     LIST_PARAMETERS,

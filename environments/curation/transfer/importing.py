@@ -35,7 +35,7 @@ from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.staging import BATCH_TASKS, MAX_BATCH_BYTES, Staging
 from environments.curation.transfer.target import ImportTarget
 from environments.curation.work import recorded
-from environments.database.jobs import Progress, silent
+from environments.database.background_jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.files.rows import FileRow, Refusal, TransferError, Unreadable

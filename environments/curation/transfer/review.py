@@ -23,7 +23,7 @@ from environments.database.json_rows import among, rows_among
 from environments.files.rows import BadRow, FileRow, Refusal
 from environments.models import SplitEntry, Task, seen_at
 from environments.tasks import task_schema
-from environments.tasks.new_versions import apart_from_spelling
+from environments.tasks.revised_tasks import apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
 from environments.tasks.successors import is_superseded, successors_of
 from environments.tasks.task_facts import tags_of

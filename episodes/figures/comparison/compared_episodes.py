@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from environments.filtering.parameters import WholeRange
 from environments.models import Viewer
 from episodes.attempts.rule import ENDED, AttemptQuerySet
-from episodes.figures.curves.zoom import WHOLE, Range
+from episodes.figures.curves.zoomed_range import WHOLE, Range
 from episodes.models import Episode, Run
 from episodes.models.privacy import own_records
 

@@ -28,7 +28,7 @@ from episodes.figures.block_queries import Axis
 from episodes.figures.curves.figure_menu import FIGURES, SCALAR, Figure
 from episodes.figures.curves.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.figures.curves.smoothing import Smoothing
-from episodes.figures.curves.zoom import WHOLE, Range
+from episodes.figures.curves.zoomed_range import WHOLE, Range
 from episodes.figures.run_splits import TOGETHER, SplitChoice, are_together_in
 from episodes.figures.scopes import OVERLAYS, Overlay
 from episodes.filtering.filters import EpisodeFilter

@@ -22,7 +22,7 @@ from environments.scoring.definition import Definitions
 from episodes.attempts.group_states import GroupCount, GroupCounter, counts_together
 from episodes.attempts.summary import JudgedSummary
 from episodes.figures.block_queries import Axis, StoredBlock, groups_by_step
-from episodes.figures.curves.zoom import WHOLE, Range, zoomed
+from episodes.figures.curves.zoomed_range import WHOLE, Range, zoomed
 from episodes.figures.scope_figures import (
     EndingRow,
     ScopeFigures,

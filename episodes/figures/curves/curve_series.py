@@ -45,7 +45,7 @@ from episodes.figures.curves.run_groups import (
     names_that_differ,
 )
 from episodes.figures.curves.tokens import TokenCurve, token_curve
-from episodes.figures.curves.zoom import WHOLE
+from episodes.figures.curves.zoomed_range import WHOLE
 from episodes.figures.run_splits import (
     common_split,
     of_one_split,

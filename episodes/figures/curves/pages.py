@@ -60,7 +60,7 @@ from episodes.figures.curves.paper_figure import (
     figure_picture,
     figure_script,
 )
-from episodes.figures.curves.zoom import WHOLE
+from episodes.figures.curves.zoomed_range import WHOLE
 from episodes.figures.run_splits import labelled
 from episodes.figures.scopes import MAX_SERIES, OVERLAYS
 from episodes.filtering.names import MAX_NEAREST, models, runs

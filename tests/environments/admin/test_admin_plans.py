@@ -21,7 +21,7 @@ from pytest_django.fixtures import Settings
 
 from environments.admin.strict_list import StrictChangeList
 from environments.curation.task_filter import SORTS, STATE_CHOICES
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision
 from environments.tasks.task_states import SERVED
@@ -163,14 +163,14 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
 def done(client: Visitor, path: str, values: Any = None) -> None:
     """Send a form, wait for its job if there is one, and visit the page after it, if it is the
     first of its kind."""
-    earlier = {job.id for job in jobs.jobs()}
+    earlier = {job.id for job in background_jobs.jobs()}
     answer = client.post(path, values or {})
     assert answer.status_code in (200, 302), (
         path,
         answer.status_code,
         re.findall(r"role=.alert[^<]*", answer.content.decode()),
     )
-    for job in jobs.jobs():
+    for job in background_jobs.jobs():
         assert job.id in earlier or (job.wait(60) and job.state == "done"), job
     after = answer.headers.get("Location", "")
     if (kind := re.sub(r"\d+|/jobs/[^/]+", "", after)) not in client.visited:
@@ -253,7 +253,7 @@ def undo_all(client: Visitor) -> None:
         path = f"/admin/environments/curationaction/{pk}"
         if client.get(f"{path}/undo/").status_code == 200:
             client.post(f"{path}/undo/", {"reason": "by mistake"})
-            for job in jobs.jobs():
+            for job in background_jobs.jobs():
                 assert job.wait(60)
     client.get(f"{path}/change/")
 

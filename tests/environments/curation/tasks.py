@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from environments.database.jobs import Progress
+from environments.database.background_jobs import Progress
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.models.task_hash import content_hash
 from environments.tasks.listed_tasks import ListedTasks

@@ -16,7 +16,7 @@ from environments.curation.conflicts import open_conflicts
 from environments.curation.edit import Edit, last_revision
 from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
 from environments.models.task_hash import content_hash
-from environments.tasks.new_versions import new_versions
+from environments.tasks.revised_tasks import new_versions
 from environments.tasks.sync_report import SplitSync
 from tests.environments.listings import listing, synced
 from tests.filters import select

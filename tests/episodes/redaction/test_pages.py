@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from environments.database import jobs
+from environments.database import background_jobs
 from episodes.models import Redaction, Step
 from episodes.redaction.replacement import redact
 from tests.stored import make_episode, make_step
@@ -40,7 +40,7 @@ def test_a_person_redacts_from_a_step(step: Step, settings: Any) -> None:
     assert address in replay.text
     assert client.get(address.replace("&amp;", "&")).status_code == 200
     answer = client.post(ADDRESS, {"text": SECRET, "reason": "leaked", "do": "redact"})
-    job = jobs.get(answer.headers["Location"].split("/")[-2])
+    job = background_jobs.get(answer.headers["Location"].split("/")[-2])
     assert job is not None and job.wait(30) and job.state == "done", job
     assert job.sentence.startswith("Replaced in 1 step")
     shown = client.get(f"/episodes/{step.episode_id}/").text
@@ -51,7 +51,7 @@ def test_a_person_redacts_from_a_step(step: Step, settings: Any) -> None:
 def test_finding_changes_nothing(step: Step, settings: Any) -> None:
     settings.ORSWEB_API_KEYS = {"k": "k"}
     answer = staff("add_redaction").post(ADDRESS, {"text": SECRET, "do": "preview"})
-    job = jobs.get(answer.headers["Location"].split("/")[-2])
+    job = background_jobs.get(answer.headers["Location"].split("/")[-2])
     assert job is not None and job.wait(30) and job.sentence.startswith("Found in 1 step")
     assert SECRET not in answer.headers["Location"]
     assert SECRET in Step.objects.get().output

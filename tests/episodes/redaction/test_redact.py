@@ -30,8 +30,8 @@ from episodes.models import (
     TranscriptText,
 )
 from episodes.models.rollups import Summed
+from episodes.redaction.recorded_texts import text_fields
 from episodes.redaction.replacement import RedactionRefused, redact
-from episodes.redaction.text_search import text_fields
 from episodes.search import index
 from tests.rows import each
 from tests.stored import NOW, make_blob, make_episode, make_run, make_split, make_step, make_task

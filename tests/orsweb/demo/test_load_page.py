@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from environments.cluster.membership import DEMO, LOCKS, fresh_connection
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.errors import Draining, NotPlaying
 from episodes.figures.summary_cover import STILL_COUNTED
 from episodes.models import Episode
@@ -33,7 +33,7 @@ MAX_WAIT_SECONDS = 60.0
 @pytest.fixture(autouse=True)
 def no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the jobs of other tests."""
-    monkeypatch.setattr(jobs, "_jobs", {})
+    monkeypatch.setattr(background_jobs, "_jobs", {})
 
 
 async def load(client: httpx.AsyncClient) -> str:
@@ -42,14 +42,14 @@ async def load(client: httpx.AsyncClient) -> str:
     form = {"csrfmiddlewaretoken": client.cookies["csrftoken"]}
     answer = await client.post(DEMO_URL, data=form, headers={"Origin": "http://localhost"})
     assert answer.headers["location"] == DEMO_URL
-    assert await asyncio.to_thread(jobs.jobs()[0].wait, MAX_WAIT_SECONDS)
+    assert await asyncio.to_thread(background_jobs.jobs()[0].wait, MAX_WAIT_SECONDS)
     return (await client.get(DEMO_URL)).text
 
 
 def press(client: Client) -> str:
     """Press the button and return what the page says once the job has ended."""
     assert client.post(DEMO_URL).headers["Location"] == DEMO_URL
-    assert jobs.jobs()[0].wait(MAX_WAIT_SECONDS)
+    assert background_jobs.jobs()[0].wait(MAX_WAIT_SECONDS)
     return client.get(DEMO_URL).content.decode()
 
 
@@ -71,25 +71,27 @@ async def test_without_an_environment_of_the_demo_it_says_so() -> None:
 
 
 @pytest.fixture
-def running() -> Iterator[jobs.Job]:
+def running() -> Iterator[background_jobs.Job]:
     """A job that has played 3 of 8 episodes until the test is over."""
     has_begun, is_over = threading.Event(), threading.Event()
 
-    def work(progress: jobs.Progress) -> None:
+    def work(progress: background_jobs.Progress) -> None:
         progress(3, 8)
         has_begun.set()
         is_over.wait()
 
-    job = jobs.start("Load demo data", work, owner="", subject="demo")
+    job = background_jobs.start("Load demo data", work, owner="", subject="demo")
     has_begun.wait()
     yield job
     is_over.set()
     job.wait(MAX_WAIT_SECONDS)
 
 
-def test_a_second_press_shows_the_progress_of_the_first(client: Client, running: jobs.Job) -> None:
+def test_a_second_press_shows_the_progress_of_the_first(
+    client: Client, running: background_jobs.Job
+) -> None:
     assert client.post(DEMO_URL).headers["Location"] == DEMO_URL
-    assert jobs.jobs() == [running]
+    assert background_jobs.jobs() == [running]
     text = client.get(DEMO_URL, {"part": "state"}).content.decode()
     assert "3 of 8" in text and 'hx-trigger="every 1s"' in text and "<form" not in text
 

@@ -18,7 +18,7 @@ from django.contrib.auth.models import Group, User
 from django.http.response import HttpResponseBase
 from django.test import Client
 
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.models import Environment, Split, Task, TaskFlag, TaskTag
 from environments.scoring.definition import definition_of
 from episodes.models import Episode, Invite, Note, Run, SavedView, Suite
@@ -204,7 +204,7 @@ def public() -> Episode:
 @pytest.fixture
 def job_of_somebody_else() -> Iterator[None]:
     is_over = threading.Event()
-    job = jobs.start("canaryjob", lambda progress: is_over.wait(), owner="somebody")
+    job = background_jobs.start("canaryjob", lambda progress: is_over.wait(), owner="somebody")
     yield
     is_over.set()
     job.wait(60)

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from environments.database import jobs
+from environments.database import background_jobs
 from orsweb.urls import urlpatterns
 from tests.orsweb.pages.test_private import OF_PROGRAMS, address, routes
 from tests.private import make_private
@@ -64,7 +64,7 @@ def test_every_page_refuses_them(root: Client) -> None:
     ],
 )
 def test_flags_have_one_of_two_values(root: Client, path: str, name: str) -> None:
-    job = jobs.start("Nothing", lambda progress: None, owner="root")
+    job = background_jobs.start("Nothing", lambda progress: None, owner="root")
     path = f"/{address(path.replace('JOB', job.id))}"
     answers = [root.get(path, {name: value}) for value in ("zzz", "", "0", "yes")]
     assert [answer.status_code for answer in answers] == [400] * 4

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
 from tests.episodes.ended import end_episode
 from tests.rows import each
@@ -334,7 +334,7 @@ def test_many_tasks_are_changed_by_a_job(client: Client, monkeypatch: pytest.Mon
     for _ in range(3):
         make_task()
     do(client, "quarantine", scope="all", state="any", reason="all of them")
-    job = jobs.jobs()[0]
+    job = background_jobs.jobs()[0]
     assert job.wait(60)
     page = client.get(f"{TASKS}jobs/{job.id}/").content.decode()
     assert job.sentence in page and "Back to the list" in page
@@ -342,7 +342,7 @@ def test_many_tasks_are_changed_by_a_job(client: Client, monkeypatch: pytest.Mon
 
 
 def test_a_jobs_numbers_can_be_polled(client: Client) -> None:
-    job = jobs.start("Count", lambda progress: progress(2000, 5000), owner="ada")
+    job = background_jobs.start("Count", lambda progress: progress(2000, 5000), owner="ada")
     assert job.wait(60)
     numbers = {"state": "done", "done": 2000, "total": 5000, "progress": "2,000 of 5,000"}
     assert client.get(f"{TASKS}jobs/{job.id}/?state=1").json() == numbers

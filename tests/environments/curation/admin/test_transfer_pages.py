@@ -25,8 +25,8 @@ from environments.curation.transfer.importing import dry_run
 from environments.curation.transfer.report import TaskImportReport
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
-from environments.database import jobs
-from environments.database.jobs import Progress
+from environments.database import background_jobs
+from environments.database.background_jobs import Progress
 from environments.models import Split, SplitEntry, Task
 from tests.conformance.agent import eventually
 from tests.stored import make_environment, make_split, make_task
@@ -161,7 +161,7 @@ def test_a_preview_that_is_stopped_imports_nothing(
     assert stop is not None
     client.post(address, dict(re.findall(r'name="([^"]+)"()', stop[1])))
     go_on.set()
-    [job] = (jobs.get(job) for job in re.findall("job=([^&]+)", address))
+    [job] = (background_jobs.get(job) for job in re.findall("job=([^&]+)", address))
     assert job is not None and job.wait(10) and job.state == "cancelled"
     assert (
         not Task.objects.exists()
@@ -172,7 +172,7 @@ def test_a_preview_that_is_stopped_imports_nothing(
 @pytest.mark.parametrize("is_stopped", [True, False])
 def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> None:
     going_on = Event()
-    job = jobs.start(
+    job = background_jobs.start(
         "a bulk action", lambda progress: [going_on.wait(), progress(1, 1)], owner="bob"
     )
     address, _ = report(client, LINES)

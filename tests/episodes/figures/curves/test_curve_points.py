@@ -14,7 +14,7 @@ from environments.scoring.definition import Definition
 from episodes.figures import scopes
 from episodes.figures.block_queries import Axis
 from episodes.figures.curves.curve_points import Curve, curve, curves
-from episodes.figures.curves.zoom import Range
+from episodes.figures.curves.zoomed_range import Range
 from episodes.figures.scopes import Scope, filtered, scope_of
 from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up

@@ -12,9 +12,9 @@ from django.test import Client
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionOverrides, definition_of
 from episodes.figures import summary_cover as covers
-from episodes.figures.curves import zoom as zooms
+from episodes.figures.curves import zoomed_range as zooms
 from episodes.figures.curves.curve_points import Curve, curve
-from episodes.figures.curves.zoom import Range
+from episodes.figures.curves.zoomed_range import Range
 from episodes.figures.scopes import Scope, filtered, scope_of
 from episodes.figures.summary_cover import STILL_COUNTED
 from episodes.models import Episode, Progress

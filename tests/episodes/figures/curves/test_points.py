@@ -12,7 +12,7 @@ from django.http import QueryDict
 from environments.models import UNRESTRICTED
 from episodes.figures import summary_cover as covers
 from episodes.figures.block_queries import Axis
-from episodes.figures.curves import zoom
+from episodes.figures.curves import zoomed_range
 from episodes.figures.curves.curve_chart import charts_of
 from episodes.figures.curves.curve_parameters import CurveQuery
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
@@ -38,10 +38,10 @@ def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     for module, name, value in (
         (covers, "MAX_RAW_ENDINGS", most),
         (covers, "MIN_RAW", least),
-        (zoom, "MAX_RAW_ENDINGS", most),
+        (zoomed_range, "MAX_RAW_ENDINGS", most),
         (blocks, "BLOCK_ENDINGS", 8),
         ("episodes.figures.block_queries", "BLOCK_ENDINGS", 8),
-        (zoom, "BLOCK_ENDINGS", 8),
+        (zoomed_range, "BLOCK_ENDINGS", 8),
         (step_spans, "MAX_SPANS", 4),
     ):
         if isinstance(module, str):

@@ -54,7 +54,7 @@ def record(committed_rows: None) -> None:
 def run(request: pytest.FixtureRequest, record: None, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return the first run, whose figures are read from its rollouts or from blocks of them."""
     if request.param == "blocks":
-        monkeypatch.setattr("episodes.figures.curves.zoom.MAX_RAW_ENDINGS", 0)
+        monkeypatch.setattr("episodes.figures.curves.zoomed_range.MAX_RAW_ENDINGS", 0)
         monkeypatch.setattr(covers, "MAX_RAW_ENDINGS", 0)
         monkeypatch.setattr(covers, "MIN_RAW", 0)
     return Run.objects.get(name="both")

@@ -11,7 +11,7 @@ from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.db import models
 
-from environments.database.jobs import Progress
+from environments.database.background_jobs import Progress
 from environments.files.rows import many
 from environments.models import (
     SecurityEvent,

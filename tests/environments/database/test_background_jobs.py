@@ -9,8 +9,8 @@ import pytest
 from django.db import connections
 
 from environments.curation.action import ActionOutcome
-from environments.database import jobs
-from environments.database.jobs import Progress
+from environments.database import background_jobs
+from environments.database.background_jobs import Progress
 from environments.errors import OrsError
 from environments.models import Environment
 
@@ -38,7 +38,7 @@ def gate() -> Gate:
 
 
 def test_it_shows_the_progress_of_the_work(gate: Gate) -> None:
-    job = jobs.start("Count", gate, "ada")
+    job = background_jobs.start("Count", gate, "ada")
     assert gate.has_reported.wait(PATIENCE_SECONDS)
     assert (job.state, job.done, job.total, job.share) == ("running", 1, 4, 0.25)
     gate.may_continue.set()
@@ -47,7 +47,7 @@ def test_it_shows_the_progress_of_the_work(gate: Gate) -> None:
 
 
 def test_it_stops_a_cancelled_job_at_its_next_progress(gate: Gate) -> None:
-    job = jobs.start("Count", gate, "ada")
+    job = background_jobs.start("Count", gate, "ada")
     job.cancel()
     gate.may_continue.set()
     assert job.wait(PATIENCE_SECONDS)
@@ -55,7 +55,9 @@ def test_it_stops_a_cancelled_job_at_its_next_progress(gate: Gate) -> None:
 
 
 def test_it_shows_the_sentence_of_an_outcome() -> None:
-    job = jobs.start("Quarantine", lambda progress: ActionOutcome("Quarantined 2 tasks.", 2), "ada")
+    job = background_jobs.start(
+        "Quarantine", lambda progress: ActionOutcome("Quarantined 2 tasks.", 2), "ada"
+    )
     assert job.wait(PATIENCE_SECONDS)
     assert (job.sentence, job.result.changed) == ("Quarantined 2 tasks.", 2)
 
@@ -69,35 +71,37 @@ def crash(progress: Progress) -> None:
 
 
 def test_it_repeats_a_refusal_word_for_word() -> None:
-    job = jobs.start("Move", refuse, "ada")
+    job = background_jobs.start("Move", refuse, "ada")
     assert job.wait(PATIENCE_SECONDS)
     assert (job.state, job.sentence) == ("failed", "The split is frozen; unfreeze it first.")
 
 
 def test_it_shows_no_details_of_an_unexpected_error() -> None:
-    job = jobs.start("Move", crash, "ada")
+    job = background_jobs.start("Move", crash, "ada")
     assert job.wait(PATIENCE_SECONDS)
     assert job.state == "failed"
     assert "secret" not in job.sentence
 
 
 def test_it_finds_a_job_by_its_id_and_lists_the_newest_first() -> None:
-    first, second = (jobs.start("Nothing", lambda progress: None, "ada") for _ in range(2))
-    assert jobs.get(first.id) is first
-    assert jobs.jobs()[:2] == [second, first]
-    assert jobs.get("unknown") is None
+    first, second = (
+        background_jobs.start("Nothing", lambda progress: None, "ada") for _ in range(2)
+    )
+    assert background_jobs.get(first.id) is first
+    assert background_jobs.jobs()[:2] == [second, first]
+    assert background_jobs.get("unknown") is None
 
 
 def test_it_forgets_a_job_that_ended_an_hour_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = jobs.start("Nothing", lambda progress: None, "ada")
+    job = background_jobs.start("Nothing", lambda progress: None, "ada")
     assert job.wait(PATIENCE_SECONDS)
-    monkeypatch.setattr(jobs, "RETENTION_SECONDS", -1.0)
-    assert jobs.get(job.id) is None
+    monkeypatch.setattr(background_jobs, "RETENTION_SECONDS", -1.0)
+    assert background_jobs.get(job.id) is None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_it_has_a_database_connection_of_its_own() -> None:
-    job = jobs.start(
+    job = background_jobs.start(
         "Count", lambda progress: (connections["default"], Environment.objects.count()), "ada"
     )
     assert job.wait(PATIENCE_SECONDS)

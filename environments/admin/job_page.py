@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
-from environments.database import jobs
+from environments.database import background_jobs
 from environments.database.storable import id_in
 from environments.filtering.addresses import flag_asked
 from environments.service import ownership_or_none
@@ -49,13 +49,13 @@ def from_its_server(request: HttpRequest) -> HttpResponse | None:
     return None if ownership is None or number is None else ownership.page_from(number, request)
 
 
-def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
+def jobs_shown_to(request: HttpRequest) -> list[background_jobs.Job]:
     """Return the jobs that the person may see, newest first: only their own if something is hidden
     from them.
 
     Titles and results of others may be about that.
     """
-    rows = jobs.jobs()
+    rows = background_jobs.jobs()
     if viewer_of(request.user).hides_anything:
         rows = [job for job in rows if job.owner == author_of(request)]
     return rows
