@@ -20,8 +20,8 @@ from environments.models import Task
 from environments.scoring.convention import Coverage, Treatment
 from environments.scoring.definition import Definition, Definitions
 from episodes.attempts.rule import KIND, kind_of
-from episodes.attempts.summary import EndedReturn, coverage_from
-from episodes.figures.spreads import Spread, spread_of_endings
+from episodes.attempts.summary import EndedReturn, coverage_from, returns_counted
+from episodes.figures.spreads import Spread, spread_of, spread_of_endings
 from episodes.filtering.conditions import Unindexed
 from episodes.models import EnvironmentRevision, Episode, Run
 
@@ -80,6 +80,15 @@ class GroupLine(NamedTuple):
     """Episodes, including those that are not counted."""
     coverage: Coverage
     spread: Spread
+    returns: Sequence[float]
+    """The returns that count, in order of the episodes."""
+    definition: Definition
+    """By which they count."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return whether two returns differ, so that there is something to learn."""
+        return self.spread.scored > 1 and not self.spread.is_flat
 
 
 class GroupPlace(NamedTuple):
@@ -181,8 +190,10 @@ def read_lines(
     for place, count in counts.items():
         definition = definitions.of(environments[place])
         coverage = coverage_from(endings[place], definition.convention)
-        spread = spread_of_endings(endings[place], definition)
-        lines[place] = GroupLine(place[-1], count, coverage, spread)
+        counted = returns_counted(endings[place], definition.convention)
+        returns = [value for value in counted if value is not None]
+        spread = spread_of(returns)
+        lines[place] = GroupLine(place[-1], count, coverage, spread, returns, definition)
     return lines
 
 

@@ -1,67 +1,124 @@
-"""The latest groups of all runs: which were played last, with the spread of their returns."""
+"""The latest groups of all runs, or of those of an environment, a split or a run: which were played
+last, with the spread of their returns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
-from environments.models import Task, Viewer
-from environments.models.viewer import visible_environments
-from environments.scoring.definition import DefinitionOverrides, definitions_of
-from environments.scoring.returns import Return
+from environments.filtering.parameters import chosen, definition_in, given
+from environments.models import Environment, Task, Viewer
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    DefinitionOverrides,
+    definitions_of,
+)
 from episodes.attempts.endings import rows_of
 from episodes.figures.groups.groups import GroupLine, read_lines
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
-from episodes.models.privacy import outside_seals
 
 MAX_GROUPS = 50
-MAX_READ = 2_000
-"""Newest episodes among which groups are looked for."""
+MAX_READ = 4_000
+"""Newest episodes of the environment, split or run, or of all, among which groups are looked
+for."""
+STATES: Mapping[str, Callable[[GroupLine], bool]] = {
+    "mixed": lambda line: line.is_mixed,
+    "flat": lambda line: line.spread.is_flat,
+    "failing": lambda line: line.coverage.failures > 0,
+}
+"""Conditions on groups by the values of `state`; a failing one may also be mixed or flat."""
+
+
+class LatestGroup(NamedTuple):
+    line: GroupLine
+    task: Task
+    run: Run
+    run_step: int
 
 
 @dataclass(frozen=True, slots=True)
-class LatestGroup:
-    run: Run
-    run_step: int
-    task: Task
-    return_: Return
-    """Return of the definition of the task's environment, unless another is given."""
-    line: GroupLine
+class LatestGroups:
+    groups: Sequence[LatestGroup]
+    """MAX_GROUPS at most, newest first."""
+    count: int
+    """Number of all groups among the episodes that were read."""
+    count_by_state: Mapping[str, int]
+    """The number of those by state."""
+    unknown: str
+    """Sentences about names in the filter that do not exist; empty when all exist."""
 
 
-def latest_groups(viewer: Viewer, overrides: DefinitionOverrides) -> Sequence[LatestGroup]:
-    """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition
-    of its environment.
+@dataclass(frozen=True, slots=True)
+class LatestGroupsQuery:
+    filter: EpisodeFilter
+    """Of an environment, a split or a run."""
+    overrides: DefinitionOverrides
+    state: str | None = None
+    """One of STATES; None: groups of all."""
 
-    Groups of runs in training steps; those without a step are on the page of their run. Five
-    queries.
-    """
-    with_step = Episode.objects.filter(
-        visible_environments(viewer),
-        outside_seals(viewer),
-        run__isnull=False,
-        run_step__isnull=False,
-    )
-    newest = Episode.objects.order_by("-pk").values_list("pk", flat=True)
-    floor = next(iter(newest[MAX_READ : MAX_READ + 1]), 0)
-    rows = with_step.filter(pk__gt=floor).order_by("-pk")
-    keys = list(dict.fromkeys(rows_of(rows.values_list("run", "run_step", "task"))))
-    visible = Run.objects.seen_by(viewer).defer("config", "notes")
-    runs = visible.in_bulk({run for run, _, _ in keys})
-    keys = [key for key in keys if key[0] in runs][:MAX_GROUPS]
-    tasks = Task.objects.select_related("environment").in_bulk([task for _, _, task in keys])
-    definitions = definitions_of([task.environment for task in tasks.values()], overrides)
-    # along the index of training steps
-    members = Episode.objects.filter(
-        run__in={run for run, _, _ in keys},
-        run_step__in={step for _, step, _ in keys},
-        task__in=tasks,
-    )
-    lines = read_lines(members, ("run_id", "run_step", "task_id"), definitions)
-    groups = list[LatestGroup]()
-    for run, step, task in keys:
-        if task in tasks:
-            return_ = definitions.of(tasks[task].environment_id).return_
-            group = LatestGroup(runs[run], step, tasks[task], return_, lines[run, step, task])
-            groups.append(group)
-    return groups
+    PARAMETERS: ClassVar = ("environment", "split", "run", "state", *DEFINITION_PARAMETERS)
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, str], viewer: Viewer) -> Self:
+        """Return the query in an address. Raises: BadFilter."""
+        names = ("environment", "split", "run")
+        of = {name: parameters[name] for name in names if parameters.get(name)}
+        state = given(parameters, "state", chosen(tuple(STATES)))
+        return cls(EpisodeFilter.parse(of, viewer), definition_in(parameters), state)
+
+    def result(self) -> LatestGroups:
+        """Return the groups with the newest episodes, each by the definition of its environment.
+
+        Groups of runs in training steps; those without a step are on the page of their run. Five
+        queries, and one for each name in the filter.
+        """
+        rows = NamedRows.of(self.filter)
+        with_step = rows.episodes().filter(run__isnull=False, run_step__isnull=False)
+        newest = with_step.filter(pk__gt=_floor(rows)).order_by("-pk")
+        columns = newest.values_list("run", "run_step", "task", "environment")
+        keys = dict.fromkeys(rows_of(columns))
+        runs = Run.objects.seen_by(self.filter.viewer).defer("config", "notes")
+        runs_by_id = runs.in_bulk({run for run, *_ in keys})
+        places = [key for key in keys if key[0] in runs_by_id]
+        environments = Environment.objects.filter(pk__in={key[3] for key in places})
+        # along the index of training steps
+        members = Episode.objects.filter(
+            run__in={run for run, *_ in places},
+            run_step__in={step for _, step, *_ in places},
+            task__in={task for _, _, task, _ in places},
+        )
+        definitions = definitions_of(list(environments), self.overrides)
+        lines = read_lines(members, ("run_id", "run_step", "task_id"), definitions)
+        holds = STATES[self.state] if self.state else bool
+        chosen_places = [key[:3] for key in places if holds(lines[key[:3]])][:MAX_GROUPS]
+        tasks = Task.objects.select_related("environment")
+        tasks_by_id = tasks.in_bulk({task for _, _, task in chosen_places})
+        return LatestGroups(
+            groups=[
+                LatestGroup(lines[run, step, task], tasks_by_id[task], runs_by_id[run], step)
+                for run, step, task in chosen_places
+                if task in tasks_by_id
+            ],
+            count=len(places),
+            count_by_state={
+                state: sum(holds(lines[key[:3]]) for key in places)
+                for state, holds in STATES.items()
+            },
+            unknown=rows.unknown,
+        )
+
+
+def _floor(rows: NamedRows) -> int:
+    """Return the id above which there are MAX_READ episodes of what the filter names; 0: all."""
+    place: dict[str, Any] = {}  # of which an index has the episodes in order
+    if rows.run:
+        place["run"] = rows.run
+    elif rows.split and not rows.split.is_curated:
+        place["split"] = rows.split
+    elif rows.environment:
+        place["environment"] = rows.environment
+    ids = Episode.objects.filter(pk__gt=0, **place).order_by("-pk").values_list("pk", flat=True)
+    return next(iter(ids[MAX_READ : MAX_READ + 1]), 0)

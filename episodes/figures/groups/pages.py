@@ -3,6 +3,7 @@ of a step with the spread of their returns, the latest groups of all runs, and o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,8 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
-from environments.filtering.parameters import WholeRange, definition_in
-from environments.models import Task
-from environments.scoring.definition import DEFINITION_PARAMETERS
+from environments.filtering.parameters import WholeRange
+from environments.models import Environment, Split, Task
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.guards import row_or_404
@@ -25,9 +25,12 @@ from episodes.dashboard.view_parameters import (
     overrides_context,
 )
 from episodes.figures.groups.group_queries import GroupQuery, StepGroupsQuery
-from episodes.figures.groups.latest_groups import MAX_READ, latest_groups
+from episodes.figures.groups.groups import GroupLine
+from episodes.figures.groups.latest_groups import MAX_READ, LatestGroupsQuery
+from episodes.figures.groups.return_strips import ReturnScale
 from episodes.figures.spreads import EPSILON
 from episodes.figures.tasks.pages import frame, task_or_404
+from episodes.filtering.names import runs
 from episodes.models import Run
 
 MAX_GROUPS = 500
@@ -60,31 +63,50 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS)
+@takes(*LatestGroupsQuery.PARAMETERS)
 def groups(request: HttpRequest) -> HttpResponse:
-    """Return the latest groups of all runs. Raises: BadFilter."""
-    overrides = definition_in(request.GET)
-    latest = latest_groups(viewer_of(request.user), overrides)
-    rows = _rows([(group, group.task, group.run, group.run_step) for group in latest])
-    page = "groups_table" if "HX-Request" in request.headers and rows else "groups"
-    context = {"groups": rows, "searched": MAX_READ, **overrides_context(overrides)}
-    return render(request, f"figures/{page}.html", context)
+    """Return the latest groups of all runs, or of those of an environment, a split or a run. Raises:
+    BadFilter."""
+    query = LatestGroupsQuery.parse(request.GET, viewer_of(request.user))
+    latest, viewer = query.result(), query.filter.viewer
+    page = "groups_table" if "HX-Request" in request.headers and latest.groups else "groups"
+    environments = list(Environment.objects.seen_by(viewer).only("name"))
+    splits = Split.objects.filter(environment__name=query.filter.environment)
+    context = {
+        "groups": _rows(latest.groups),
+        "latest": latest,
+        "query": query,
+        "filters": query.filter.values(),
+        "environments": [environment.name for environment in environments],
+        "splits": list(splits.values_list("name", flat=True)) if query.filter.environment else [],
+        "runs": runs(viewer),
+        "searched": MAX_READ,
+        **overrides_context(query.overrides),
+    }
+    return render(request, f"figures/{page}.html", context, status=400 if latest.unknown else 200)
 
 
-def _rows(groups: Sequence[tuple[Any, Task, Run, int | None]]) -> list[dict[str, Any]]:
+def _rows(groups: Sequence[tuple[GroupLine, Task, Run, int | None]]) -> list[dict[str, Any]]:
     """Return the lines of a table of groups, each of a task, a run and a training step."""
     names = task_names([task.pk for _, task, _, _ in groups])
+    lines = defaultdict[int, list[GroupLine]](list)
+    for line, task, _, _ in groups:
+        lines[task.environment_id].append(line)
+    scales = {environment: ReturnScale(of) for environment, of in lines.items()}
     return [
         {
-            "group": group,
+            "group": line,
+            "run": run,
+            "step": step,
             "task": task,
+            "strip": scales[task.environment_id].strip(line),
             "name": names[task.pk],
             "summary": task_line(task.environment, task.spec),
             "query": query_string(
                 task=task.pk, run=run.name, step=None if step is None else WholeRange(step, step)
             ),
         }
-        for group, task, run, step in groups
+        for line, task, run, step in groups
     ]
 
 

@@ -8,7 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Run
 from tests.episodes.ended import end_episode
-from tests.stored import make_environment, make_episode, make_run, make_task
+from tests.stored import make_environment, make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -124,17 +124,16 @@ def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
             )
     end_episode(run=make_run("of none"))
     assert 'href="/runs/groups/"' in client.get("/").content.decode()
-    found = [one["group"] for one in client.get("/runs/groups/").context["groups"]]
-    assert [(one.task, one.run_step, one.line.episodes, one.return_) for one in found] == [
-        (second, 7, 3, "max"),
-        (first, 7, 2, "sum"),
+    rows = client.get("/runs/groups/").context["groups"]
+    assert [(row["task"], row["step"], row["group"].episodes) for row in rows] == [
+        (second, 7, 3),
+        (first, 7, 2),
     ]
-    assert [(one.line.spread.mean, one.line.spread.is_flat) for one in found] == [
-        (0.5, False),
-        (1.0, True),
-    ]
+    spreads = [row["group"].spread for row in rows]
+    assert [(spread.mean, spread.is_flat) for spread in spreads] == [(0.5, False), (1.0, True)]
     page = client.get("/runs/groups/").content.decode()
-    assert f"/tasks/{second.pk}/group/?run={found[0].run.pk}&amp;step=7" in page
+    assert f"/tasks/{second.pk}/group/?run={rows[0]['run'].pk}&amp;step=7" in page
+    assert '<span class="hint">(max)</span>' in page and '<span class="hint">(sum)</span>' in page
     assert f">task {second.pk}</a> second" in page
     assert client.get("/runs/groups/?return=median").status_code == 400
 
@@ -145,3 +144,46 @@ def test_groups_of_several_environments_name_theirs(client: Client) -> None:
         make_episode(task=make_task(environment=make_environment(name)), run=run)
     page = client.get(f"/runs/{run.pk}/groups/").content.decode()
     assert "<td>math</td>" in page and "<td>guess</td>" in page
+
+
+def test_groups_are_narrowed_to_a_run_and_a_state(client: Client) -> None:
+    mixed, flat = make_task({"question": "mixed"}), make_task({"question": "flat"})
+    for task, values in ((mixed, (0.0, 1.0)), (flat, (1.0, 1.0))):
+        for value in values:
+            end_episode(value, task=task, run=make_run("grpo"), run_step=1)
+    end_episode(None, task=make_task(), run=make_run("other"), run_step=1, cause="env_error")
+    assert named(client, "") == ["other", "grpo", "grpo"]
+    assert named(client, "run=grpo") == ["grpo", "grpo"]
+    assert named(client, "state=failing") == ["other"]
+    page = client.get("/runs/groups/?state=mixed&run=grpo").content.decode()
+    assert "mixed" in page and "All 2</a>" in page and "Flat 1</a>" in page
+    assert named(client, "state=flat&run=other") == []
+
+
+def named(client: Client, query: str) -> list[str]:
+    return [row["run"].name for row in client.get(f"/runs/groups/?{query}").context["groups"]]
+
+
+def test_groups_are_narrowed_to_an_environment_and_a_split(client: Client) -> None:
+    split = make_split(task := make_task())
+    end_episode(task=task, run=make_run("a"), run_step=1, split=split)
+    other = make_environment("guess")
+    end_episode(task=make_task(environment=other), environment=other, run=make_run("b"), run_step=1)
+    assert named(client, "environment=guess") == ["b"]
+    assert named(client, f"environment=math&split={split.name}") == ["a"]
+
+
+@pytest.mark.parametrize(
+    "query", ["state=odd", "run=nosuch", "environment=nosuch", "split=test", "step=1"]
+)
+def test_a_filter_of_groups_that_cannot_be_meant_is_refused(client: Client, query: str) -> None:
+    make_environment()
+    assert client.get(f"/runs/groups/?{query}").status_code == 400
+
+
+def test_the_returns_of_a_group_are_dots(client: Client) -> None:
+    run = make_step([0.0, 0.0, 1.0])
+    for address in ("/runs/groups/", f"/runs/{run.pk}/groups/?step=30"):
+        page = client.get(address).content.decode()
+        assert "0.00 (2), +1.00 (1); success above 0.9" in page, address
+        assert page.count('cy="8" r=') == 2 and page.count('class="success"/>') == 1, address
