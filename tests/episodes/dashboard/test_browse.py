@@ -392,3 +392,14 @@ def test_the_preview_renders_terminal_colours_as_the_replay_does(client: Client)
     make_step(episode, "\x1b[01;34mastropy\x1b[0m <b>")
     text = page(client, f"/episodes/{episode.pk}/preview/")
     assert '<span class="ansi-bold ansi-blue">astropy</span> &lt;b&gt;' in text
+
+
+def test_the_attempts_of_a_group_stand_together_and_lead_to_it(client: Client) -> None:
+    run, task, other = make_run("grpo"), make_task(), make_task()
+    for of in (task, task, other):
+        make_episode(run=run, run_step=3, task=of)
+    make_episode(task=other)
+    make_episode(task=other)
+    page = client.get("/episodes/").content.decode()
+    assert page.count('class="same-group"') == 1
+    assert f'href="/tasks/{task.pk}/group/?run={run.pk}&amp;step=3"' in page
