@@ -103,6 +103,9 @@ class Feature:
     episode_formats: str = ""
     """Sequence of the formats in which episodes can be downloaded, for menus (`ExportFormat` in
     `episodes/transfer/formats/`)."""
+    run_verdicts: str = ""
+    """Function that returns what is said first about runs, by their ids; empty if there is none
+    (`episodes/figures/run_verdicts.py`)."""
     named_places: str = ""
     """Sequence of functions that yield the places whose names contain a text, for the palette
     (`episodes/browsing/named_places.py`)."""

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, get_args
 
 from django.urls import reverse
 
+from episodes.doctor.thresholds import THRESHOLDS
+
 MAX_EVIDENCE = 5
 """Tasks, episodes or steps that a finding names; its sentence says how many there are."""
 
@@ -43,12 +45,19 @@ class DoctorFinding:
     """Name of the run that it is about, where a check examines each run by itself."""
     step: int | None = None
     """Training step of that run at which the problem begins; None where that is not known."""
+    brief: str = ""
+    """A short form of the sentence, for lists of runs; empty where they do not tell of it."""
     check: str = ""
     """Name of the check, as the API has it."""
     title: str = ""
     """What the check looks for, as the page has it."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     """The thresholds that decided it, by name."""
+
+    @property
+    def limits(self) -> list[tuple[str, float]]:
+        """The thresholds, each as what it decides and its value."""
+        return [(THRESHOLDS[name].words, value) for name, value in self.thresholds.items()]
 
 
 def problem(sentence: str, *evidence: Evidence) -> DoctorFinding:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
@@ -90,6 +90,18 @@ class Course:
         return sum(phase.scored for phase in self.phases)
 
 
+def courses_of(scopes: Mapping[Run, Scope], definition: Definition) -> list[Course]:
+    """Return the course of each run. `scopes`: the episodes of it that count."""
+    lines = curves(list(scopes.values()), definition, "step", needs_groups=False)
+    by_run = {
+        run: line for run, line in zip(scopes, lines, strict=True) if len(line.points) >= MIN_POINTS
+    }
+    rest = [run for run in scopes if run not in by_run]
+    others = curves([scopes[run] for run in rest], definition, needs_groups=False) if rest else []
+    by_run |= zip(rest, others, strict=True)
+    return [Course(run, by_run[run].axis, phases_of(by_run[run].points)) for run in scopes]
+
+
 @dataclass(frozen=True)
 class DoctorScope:
     """The episodes that are examined, and by what thresholds."""
@@ -142,15 +154,10 @@ class DoctorScope:
     def courses(self) -> list[Course]:
         """The course of each run; of all episodes together where there is no run."""
         runs = [self.run] if self.run else list(filter(None, self.attempts_by_run))
-        scopes = [self.part(run=run.name) for run in runs] or [self.episodes]
-        courses = []
-        by_step = curves(scopes, self.definition, "step", needs_groups=False)
-        by_episode = curves(scopes, self.definition, needs_groups=False)
-        for run, steps, others in zip_longest(runs, by_step, by_episode):
-            has_steps = run is not None and len(steps.points) >= MIN_POINTS
-            line = steps if has_steps else others
-            courses.append(Course(run, line.axis, phases_of(line.points)))
-        return courses
+        if not runs:
+            [line] = curves([self.episodes], self.definition, needs_groups=False)
+            return [Course(None, line.axis, phases_of(line.points))]
+        return courses_of({run: self.part(run=run.name) for run in runs}, self.definition)
 
     @property
     def is_bounded(self) -> bool:

@@ -18,9 +18,12 @@ CHECKS: list[Check] = []
 """In the order of the report."""
 
 
-def check(title: str, *thresholds: str | Threshold) -> Callable[[Check], Check]:
+def check(
+    title: str, *thresholds: str | Threshold, is_cause: bool = False
+) -> Callable[[Check], Check]:
     """Register the function as the check of its name. `thresholds`: those that decide it, by name,
-    or a further one of its own."""
+    or a further one of its own. `is_cause`: whether it says why other checks find something; such
+    checks come first."""
     names = []
     for threshold in thresholds:
         if isinstance(threshold, Threshold):
@@ -34,7 +37,7 @@ def check(title: str, *thresholds: str | Threshold) -> Callable[[Check], Check]:
             finding = function(scope)
             return replace(finding, check=function.__name__, title=title, thresholds=values)
 
-        CHECKS.append(examine)
+        CHECKS.insert(0 if is_cause else len(CHECKS), examine)
         return examine
 
     return decorate

@@ -42,11 +42,11 @@ def _of_each_course(scope: DoctorScope, examine: CourseCheck) -> DoctorFinding:
     """Return what the check finds in the first course with a problem, else in the first with enough
     attempts."""
     minimum = int(scope.thresholds["attempts"])
-    findings = []
-    for course in scope.courses:
-        phases = [phase for phase in course.phases if phase.scored >= minimum]
-        if phases and course.scored >= 2 * minimum:
-            findings.append(examine(scope, course, phases))
+    findings = [
+        examine(scope, course, phases)
+        for course in scope.courses
+        if (phases := _phases_that_count(scope, course))
+    ]
     if not findings:
         most = max(course.scored for course in scope.courses)
         return too_little(
@@ -65,6 +65,27 @@ def _of_each_course(scope: DoctorScope, examine: CourseCheck) -> DoctorFinding:
         others = ", ".join(finding.run for finding in problems[1:])
         sentence += f" Also in {others}."
     return replace(first, sentence=sentence)
+
+
+def first_problem(scope: DoctorScope, course: Course) -> DoctorFinding | None:
+    """Return what a list of runs says of the course: success that collapses, or else a return that
+    rises without it; None if there is neither."""
+    if phases := _phases_that_count(scope, course):
+        for own, examine in (
+            (collapse, _collapse),
+            (reward_without_success, _reward_without_success),
+        ):
+            finding = examine(scope, course, phases)
+            if finding.result == "problem":
+                return replace(finding, check=own.__name__)
+    return None
+
+
+def _phases_that_count(scope: DoctorScope, course: Course) -> list[Phase]:
+    """Return the phases that have enough attempts; none if the course has too few."""
+    minimum = int(scope.thresholds["attempts"])
+    phases = [phase for phase in course.phases if phase.scored >= minimum]
+    return phases if course.scored >= 2 * minimum else []
 
 
 def _reward_without_success(
@@ -89,6 +110,7 @@ def _reward_without_success(
         (before, after),
         f"the mean return goes {_returns(before, after)}, but success {_rates(before, after)}. "
         "Agents may collect rewards without doing the task.",
+        f"The return rises from {{place}} on, but success goes {_rates(before, after)}",
     )
 
 
@@ -124,20 +146,26 @@ def _collapse(scope: DoctorScope, course: Course, phases: list[Phase]) -> Doctor
     is_apart = (best.success_low or 0.0) > (last.success_high or 0.0)
     if -_gain(best, last) >= least and is_apart:
         before = [phase for phase in phases if -_gain(best, phase) <= least / 2][-1]
-        return _problem(scope, course, (before, last), f"success falls {_rates(before, last)}.")
+        words = f"success falls {_rates(before, last)}"
+        brief = f"Success fell {_rates(before, last)} at {{place}}"
+        if _is_rising(scope, before, last):
+            words += f", while the mean return goes {_returns(before, last)}"
+            brief += " while the return rose"
+        return _problem(scope, course, (before, last), f"{words}.", brief)
     best = max(phases, key=lambda phase: phase.mean or 0.0)
     if -_rise(scope, best, last) >= least and _is_significant(last, best):
         before = [phase for phase in phases if -_rise(scope, best, phase) <= least / 2][-1]
-        words = f"the return falls {_returns(before, last)}."
-        return _problem(scope, course, (before, last), words)
+        returns = _returns(before, last)
+        brief = f"The return fell {returns} at {{place}}"
+        return _problem(scope, course, (before, last), f"the return falls {returns}.", brief)
     return _no_problem(course, "Success and return do not fall")
 
 
 def _problem(
-    scope: DoctorScope, course: Course, pair: tuple[Phase, Phase], words: str
+    scope: DoctorScope, course: Course, pair: tuple[Phase, Phase], words: str, brief: str = ""
 ) -> DoctorFinding:
     """Return the finding about what begins after the first of two phases, the last one before it,
-    and is there in the second."""
+    and is there in the second. `brief`: a format string, where it begins is its `place`."""
     before, after = pair
     start = course.phases[course.phases.index(before) + 1].x
     is_by_step = course.axis == "step"
@@ -148,7 +176,12 @@ def _problem(
         scope.link_to_phase(f"After: {_places(course, after)}", course, after),
     )
     run = course.run.name if course.run else ""
-    return replace(finding, run=run, step=int(start) if is_by_step else None)
+    return replace(
+        finding,
+        run=run,
+        step=int(start) if is_by_step else None,
+        brief=brief.format(place=place.removeprefix("training ")),
+    )
 
 
 def _no_problem(course: Course, words: str) -> DoctorFinding:

@@ -29,7 +29,7 @@ MIN_KEPT = 1e-6
 """Sum of rewards that is more than an error of rounding."""
 
 
-@check("Repeated calls are rewarded", "repeats", "repeated", "attempts")
+@check("Repeated calls are rewarded", "repeats", "repeated", "attempts", is_cause=True)
 def repeated_calls(scope: DoctorScope) -> DoctorFinding:
     repeats, minimum = int(scope.thresholds["repeats"]), scope.thresholds["attempts"]
     calls = _repeated(scope.steps, repeats)
@@ -133,7 +133,7 @@ def _first_step(scope: DoctorScope, repeats: int) -> int | None:
     return next(starts, None)
 
 
-@check("Step rewards outweigh the final reward", "outweigh", "attempts")
+@check("Step rewards outweigh the final reward", "outweigh", "attempts", is_cause=True)
 def outweighing_steps(scope: DoctorScope) -> DoctorFinding:
     definition = scope.definition
     if definition.return_ != "sum":

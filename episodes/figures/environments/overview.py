@@ -38,6 +38,7 @@ from episodes.figures.activity import Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
 from episodes.figures.environments.failing_tasks import failing_tasks
+from episodes.figures.run_verdicts import recent_verdicts
 from episodes.figures.summary_cover import uncounted_by
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
@@ -87,6 +88,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context |= {
         "call": example_call(tools_of(rows[0]["environment"])) if rows else None,
         "failing": failing_tasks(viewer),
+        "verdicts": recent_verdicts(overrides, viewer),
         **_first_steps(viewer),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),

@@ -29,6 +29,7 @@ from episodes.dashboard.view_parameters import overrides_context
 from episodes.figures.curves.figure_menu import SCALAR
 from episodes.figures.curves.revision_marks import several_codes
 from episodes.figures.run_splits import SplitChoice
+from episodes.figures.run_verdicts import RunVerdict, run_verdicts
 from episodes.figures.runs.config_groups import ConfigGroup
 from episodes.figures.runs.run_columns import (
     cell_text,
@@ -221,13 +222,15 @@ class RunRow(NamedTuple):
     """What return and success are shown of: its latest training steps, or all of its episodes."""
     basis: str
     """A sentence about both."""
+    verdict: RunVerdict | None
 
 
 def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
-    """Return the rows of the list. Three queries at most."""
+    """Return the rows of the list. Three queries at most, besides those of verdicts."""
     ids = [line.run.pk for line in lines]
     totals = stored_totals(ids, Definition(), needs_content=False)
     by_run = column_values(Run.objects.filter(pk__in=ids), query.columns)
+    verdicts = run_verdicts([line.run for line in lines], query.definition, query.viewer)
     rows = list[RunRow]()
     for line in lines:
         values = by_run.get(line.run.pk, {})
@@ -238,7 +241,8 @@ def _rows(lines: Sequence[RunLine], query: RunListQuery) -> list[RunRow]:
         last = last_activity_of(line.run, totals.get(line.run.pk, ()))
         silence = silence_of(line.run.state, last.timestamp())
         figures = line.figures if query.over == "latest" else line.outline.total
-        rows.append(RunRow(line, cells, last, silence, figures, _basis(line)))
+        verdict = verdicts.get(line.run.pk)
+        rows.append(RunRow(line, cells, last, silence, figures, _basis(line), verdict))
     return rows
 
 

@@ -29,6 +29,7 @@ from episodes.figures.curves.figure_menu import SCALAR, Figure
 from episodes.figures.curves.pages import panel_of
 from episodes.figures.curves.phases import Phase
 from episodes.figures.run_splits import of_one_split
+from episodes.figures.run_verdicts import run_verdicts
 from episodes.figures.runs.run_columns import cell_text
 from episodes.figures.runs.run_lines import (
     MAX_COUNTED,
@@ -107,6 +108,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
             f"{name}={quote(text)}&" for name, text in query.definition.values().items()
         ),
         "judged": judged_parts(line),
+        "verdict": run_verdicts([run], query.definition, viewer).get(run.pk),
         "by_environment_query": replace(whole, by="environment").to_query(),
         **_facts(run, viewer),
         **_steps(request, line),

@@ -150,3 +150,17 @@ def test_a_healthy_run_has_no_finding_on_its_page(client: Client) -> None:
     play_healthily()
     part = part_of_run(client, make_run().pk)
     assert "found no problem" in part and "<dl" not in part
+
+
+def test_the_cause_is_the_first_problem_and_thresholds_are_words(client: Client) -> None:
+    run = make_run()
+    for step in range(24):
+        value = 0.5 if step < 16 else 0.8
+        end_episodes(*((value, {"run": run, "run_step": step, "steps_count": 3}) for _ in range(8)))
+    for episode in run.episodes.order_by("-pk")[:64]:
+        for _ in range(3):
+            make_step(episode, reward=0.1)
+    page = client.get(f"{PAGE}?run=grpo-3").content.decode()
+    text = text_of(client, f"{PAGE}?run=grpo-3")
+    assert page.index('id="repeated_calls"') < page.index('id="reward_without_success"')
+    assert "3 times that the same call with the same output is paid in an attempt" in text

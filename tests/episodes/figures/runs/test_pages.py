@@ -91,7 +91,7 @@ def test_the_list_takes_the_same_number_of_queries_for_every_length(
     for number in range(12):
         end_episode(run=make_run(f"run-{number}"), task=task)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(25):
         client.get("/runs/")
 
 
