@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from environments.scoring.success_interval import interval_over_tasks
+
 _DOUBLING = [2**power for power in range(11)]
 
 
@@ -19,6 +21,9 @@ class PassRate:
     k: int
     rate: float
     """Mean of the tasks' chances, 0 to 1."""
+    low: float
+    """Lower end of its 95 % interval, with every task as one observation."""
+    high: float
     tasks: int
     """Number of tasks that it is the mean of: the same for each k."""
 
@@ -49,6 +54,10 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     able = [task for task in tasks if ks and task[0] >= ks[-1]]
     count, rates = sum(many for _, _, many in able), list[PassRate]()
     for k in ks:
-        chances = (pass_at(k, attempts, successes) * many for attempts, successes, many in able)
-        rates.append(PassRate(k, sum(chances) / count, count))
+        chances = [(pass_at(k, attempts, successes), many) for attempts, successes, many in able]
+        rate = min(1.0, sum(chance * many for chance, many in chances) / count)
+        variance = sum((chance - rate) ** 2 * many for chance, many in chances) / count**2
+        # k attempts are one observation of whether any of them succeeds
+        choices = sum(attempts // k * many for attempts, _, many in able)
+        rates.append(PassRate(k, rate, *interval_over_tasks(rate, variance, count, choices), count))
     return rates

@@ -14,7 +14,7 @@ from episodes.figures.environments.overview import overview
 from episodes.figures.environments.pages import environment_page, environments
 from episodes.figures.groups.pages import group, groups, run_groups
 from episodes.figures.leaderboard.api import LeaderboardView
-from episodes.figures.leaderboard.pages import board
+from episodes.figures.leaderboard.pages import board, leaderboard_compare
 from episodes.figures.runs.api import RunsView, RunView, SteeredRunView
 from episodes.figures.runs.pages import runs
 from episodes.figures.runs.run_page import run_page
@@ -30,6 +30,11 @@ pages = [
     path("tasks/<id:pk>/group/", of_task(unless_task_blind(group)), name="group"),
     path("compare/", compare, name="compare"),
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
+    path(
+        "environments/<str:name>/leaderboard/compare/",
+        leaderboard_compare,
+        name="leaderboard_compare",
+    ),
     path("runs/", runs, name="runs"),
     path("runs/<id:pk>/", of_run(run_page), name="run"),
     path("runs/<id:pk>/groups/", of_run(run_groups), name="run_groups"),

@@ -16,9 +16,9 @@ from environments.models import Viewer
 from episodes.figures.comparison.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.figures.comparison.run_comparison import difference_of
 from episodes.figures.comparison.success_test import exact_test, largest_significant
-from episodes.figures.leaderboard.leaderboard_results import endings_by_task
+from episodes.figures.leaderboard.leaderboard_results import TaskCounts, endings_by_task
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
-from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
+from episodes.suites.results import Players, is_in_force, newest_episodes, notes_of
 from episodes.suites.scores import shares_of
 from episodes.suites.versions import Score, definition_of_member, members_of
 

@@ -16,6 +16,7 @@ from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
+from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, any_text, chosen, given
 from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
@@ -114,7 +115,10 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         "results": results,
         "numbers": results.numbers,
         "members": list(zip(results.members, shares, definitions, strict=True)),
-        "ranked": [(row, runs.get(row.key), _whisker(row)) for row in results.ranked],
+        "ranked": [
+            (row, runs.get(row.key), _whisker(row), _comparison_address(results, row.key))
+            for row in results.ranked
+        ],
         "others": [(row, runs.get(row.key)) for row in results.others],
         "quarantined": len(quarantined),
         "broken": [
@@ -177,6 +181,17 @@ def version_or_404(request: HttpRequest, name: str, number: int | None = None) -
     if isinstance(version, str):
         raise Http404(version)
     return version
+
+
+def _comparison_address(results: SuiteStandings, key: str) -> str:
+    """Return the address of the comparison of a ranked row with the first, which is compared with
+    the second; empty if it is the only one."""
+    first = next((row.key for row in results.ranked if row.key != key), None)
+    if first is None:
+        return ""
+    version, by = results.version, None if results.by == "model" else results.by
+    page = reverse("suite_compare", args=[version.suite.name, version.number])
+    return f"{page}?{query_string(by=by, first=first, second=key)}"
 
 
 def _whisker(row: SuiteRow) -> dict[str, float] | None:

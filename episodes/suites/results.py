@@ -8,9 +8,9 @@ Both name the tasks that fail: nobody has an attempt that counts, only failures 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from django.db.models import (
     Case,
@@ -34,10 +34,13 @@ from environments.scoring.convention import (
     Convention,
     kinds_counted,
 )
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import definition_of
 from episodes.attempts.rule import ENDED
-from episodes.attempts.summary import EndedReturn, returns_counted
-from episodes.figures.leaderboard.leaderboard_results import MAX_SQUARED, endings_by_task
+from episodes.figures.leaderboard.leaderboard_results import (
+    MAX_SQUARED,
+    TaskCounts,
+    endings_by_task,
+)
 from episodes.figures.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.models import EnvironmentRevision, Episode, SuiteMember, SuiteTask
 from episodes.suites.scores import TaskSums
@@ -100,29 +103,6 @@ class TaskFailures(NamedTuple):
     member: int
     task: int
     failures: int
-
-
-class TaskCounts(NamedTuple):
-    """The attempts of one player at one task."""
-
-    attempts: int
-    successes: int
-    scored: int
-    """Attempts that have a return."""
-    total: float
-    """Sum of their returns."""
-
-    @classmethod
-    def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
-        returns = returns_counted(endings, definition.convention)
-        values = [value for value in returns if value is not None]
-        return cls(len(returns), sum(map(definition.is_success, values)), len(values), sum(values))
-
-    def figure(self, score: Score) -> float | None:
-        """Return the success rate or the mean return; None if there is none."""
-        if score == "success":
-            return self.successes / self.attempts if self.attempts else None
-        return self.total / self.scored if self.scored else None
 
 
 def sums_of_all(

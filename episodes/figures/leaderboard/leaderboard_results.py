@@ -4,10 +4,10 @@ read episodes."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from django.db.models import Case, Count, F, FloatField, Max, Min, Q, QuerySet, Sum, Value, When
 
@@ -106,6 +106,34 @@ class LeaderboardResult:
         return sqrt(max(0.0, squares) * self.tasks / (self.tasks - 1)) / scored
 
 
+class TaskCounts(NamedTuple):
+    """The attempts of one player at one task."""
+
+    attempts: int
+    successes: int
+    scored: int
+    """Attempts that have a return."""
+    total: float
+    """Sum of their returns."""
+
+    @classmethod
+    def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
+        returns = returns_counted(endings, definition.convention)
+        values = [value for value in returns if value is not None]
+        return cls(len(returns), sum(map(definition.is_success, values)), len(values), sum(values))
+
+    @property
+    def rate(self) -> float:
+        """Rate of success; 0 without attempts."""
+        return self.successes / self.attempts if self.attempts else 0.0
+
+    def figure(self, score: Literal["success", "return"]) -> float | None:
+        """Return the success rate or the mean return; None if there is none."""
+        if score == "success":
+            return self.rate if self.attempts else None
+        return self.total / self.scored if self.scored else None
+
+
 EndingsByTask = Mapping[tuple[str, int], list[EndedReturn]]
 """Name of a row and id of a task -> the endings there."""
 
@@ -122,11 +150,9 @@ def stored_results(
     `among_people`: the tasks that people attempted, which then limit the results to those that
     others attempted, too; None: all tasks. Two queries at most.
     """
-    of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
-    tasks: QuerySet[Any] = of_environment if split is None else served(split)
     statistics, shared_tasks = TaskStatistics.objects.filter(by=by).order_by(), None
     if among_people is None:
-        statistics = statistics.filter(task__in=tasks.values("task"))
+        statistics = statistics.filter(task__in=_tasks_of(environment, split))
     else:
         both = statistics.filter(among("task", among_people), attempts__gt=0)
         shared_tasks = frozenset(both.values_list("task", flat=True))
@@ -156,6 +182,28 @@ def stored_results(
     for result in results.values():
         result.kinds = Counter(kinds_counted(result.attempts, result.kinds, convention))
     return results, shared_tasks
+
+
+def _tasks_of(environment: Environment, split: Split | None) -> QuerySet[Any, Any]:
+    """Return a subquery of the ids of the tasks of the split, or those with statistics in the
+    environment."""
+    of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
+    tasks: QuerySet[Any] = of_environment if split is None else served(split)
+    return tasks.values("task")
+
+
+def counts_of_models(
+    environment: Environment, split: Split | None, names: Collection[str]
+) -> dict[str, dict[int, TaskCounts]]:
+    """Return the attempts of each of these models by task, by the environment's own definition. One
+    query."""
+    rows = TaskStatistics.objects.filter(by="model", key__in=names, attempts__gt=0).order_by()
+    columns = ("key", "task", "attempts", "successes", "scored", "return_total")
+    counts: dict[str, dict[int, TaskCounts]] = {name: {} for name in names}
+    of_tasks = rows.filter(task__in=_tasks_of(environment, split)).values_list(*columns)
+    for name, task, *numbers in of_tasks:
+        counts[name][task] = TaskCounts(*numbers)
+    return counts
 
 
 def endings_by_task(

@@ -3,11 +3,12 @@ a row for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -16,6 +17,7 @@ from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import chosen, given
+from environments.scoring.definition import definition_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.file_headers import (
     COVERAGE_COLUMNS,
@@ -26,9 +28,12 @@ from episodes.attempts.file_headers import (
 )
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
+from episodes.figures.comparison.pages import task_lines
 from episodes.figures.curves.revision_marks import pooled_in
 from episodes.figures.leaderboard.leaderboard import Leaderboard, LeaderboardQuery, LeaderboardRow
+from episodes.figures.leaderboard.leaderboard_comparison import LeaderboardComparisonQuery
 from episodes.figures.ranks import ranks_of
+from episodes.figures.run_splits import TOGETHER
 from episodes.figures.scopes import scope_of
 from episodes.models import Run
 
@@ -47,6 +52,7 @@ _COLUMNS = (
     "coverage",
 )
 MAIN_K = (1, 2, 4, 8, 16, 32, 64)
+MAX_TASKS = 50
 _WHISKER = 120
 """Width of the drawn interval of a success rate, in pixels."""
 
@@ -72,6 +78,29 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     return csv_response(file, _lines(leaderboard, rows), headers)
 
 
+@require_safe
+@never_cache
+@takes(*LeaderboardComparisonQuery.PARAMETERS)
+def leaderboard_compare(request: HttpRequest, name: str) -> HttpResponse:
+    """Return the comparison of two models at the tasks of an environment or of one of its splits.
+    Raises: BadFilter, Http404."""
+    environment, viewer = environment_named(request, name), viewer_of(request.user)
+    query = LeaderboardComparisonQuery.parse(request.GET, environment)
+    comparison = query.result()
+    pairs = (comparison.worse if query.is_worse_only else comparison.different)[:MAX_TASKS]
+    lines = task_lines([pair.task for pair in pairs], viewer)
+    context = {
+        "environment": environment,
+        "query": query,
+        "comparison": comparison,
+        "success": next(iter(comparison.measures), None),
+        "rows": [(pair, *lines[pair.task]) for pair in pairs if pair.task in lines],
+        "most": MAX_TASKS,
+        **definition_context(definition_of(environment), environment),
+    }
+    return render(request, "figures/leaderboard_compare.html", context)
+
+
 def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
     runs = Run.objects.filter(name__in=[row.key for row in rows if leaderboard.by == "run"])
     run_of = dict(runs.values_list("name", "pk"))
@@ -81,6 +110,7 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
             for row in rows
         ]
     )
+    players = [row.key for row in rows if row.n and not row.is_human]
     ks = [k for k in MAIN_K if any(rate.k == k for row in rows for rate in row.passes)]
     return {
         "board": leaderboard,
@@ -103,9 +133,11 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
                 [_rates(row).get(k) for k in ks],
                 run_of.get(row.key),
                 rank,
+                _comparison_address(leaderboard, row.key, players, run_of),
             )
             for row, rank in zip(rows, ranks, strict=True)
         ],
+        "players": players if leaderboard.by == "model" else [],
         "ks": ks,
         "sort": sort,
         "width": _WHISKER,
@@ -113,6 +145,25 @@ def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) ->
         "pooled": pooled_in([scope_of(leaderboard.split or leaderboard.environment)]),
         **definition_context(leaderboard.definition, leaderboard.environment),
     }
+
+
+def _comparison_address(
+    leaderboard: Leaderboard, key: str, players: Sequence[str], run_of: Mapping[str, int]
+) -> str:
+    """Return the address of the comparison of a model or run with the first in the list, which is
+    compared with the second; empty if there is nobody to compare it with."""
+    first = next((player for player in players if player != key), None)
+    if key not in players or first is None or leaderboard.by == "player":
+        return ""
+    split = leaderboard.split.name if leaderboard.split else None
+    if leaderboard.by == "model":
+        base = reverse("leaderboard_compare", args=[leaderboard.environment.name])
+        together = None if split else TOGETHER
+        return f"{base}?{query_string(first=first, second=key, split=split, splits=together)}"
+    if first not in run_of or key not in run_of:
+        return ""
+    place = query_string(environment=leaderboard.environment.name, split=split)
+    return f"{reverse('compare')}?runs={run_of[first]},{run_of[key]}&{place}"
 
 
 def _rates(row: LeaderboardRow) -> dict[int, Any]:
@@ -132,7 +183,7 @@ def _query(leaderboard: Leaderboard, row: LeaderboardRow, ending: str | None = N
 def _lines(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     """Yield the lines of the CSV file."""
     ks = sorted({k for row in rows for k in _rates(row)})
-    passes = [f"pass@{k}" for k in ks]
+    passes = [f"pass@{k}{end}" for k in ks for end in ("", "_low", "_high")]
     head = [leaderboard.by, "is_human", *_COLUMNS, *passes, "pass_tasks", *COVERAGE_COLUMNS]
     yield csv_line(head)
     for row in rows:
@@ -142,7 +193,11 @@ def _lines(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator
                 row.key,
                 row.is_human,
                 *(getattr(row, _FIGURES.get(column, column)) for column in _COLUMNS),
-                *(rates[k].rate if k in rates else None for k in ks),
+                *(
+                    getattr(rates.get(k), part, None)
+                    for k in ks
+                    for part in ("rate", "low", "high")
+                ),
                 row.passes[0].tasks if row.passes else None,
                 *coverage_values(row.coverage),
             ]

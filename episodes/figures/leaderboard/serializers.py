@@ -15,6 +15,10 @@ class PassSerializer(s.Serializer[Any]):
     rate = s.FloatField(
         help_text="Probability that one of k attempts succeeds: unbiased, mean over the tasks"
     )
+    low = s.FloatField(
+        help_text="Lower end of the 95 % interval, with every task as one observation"
+    )
+    high = s.FloatField()
     tasks = s.IntegerField(
         help_text="Number of these tasks, the same for each k: those with enough attempts for the "
         "last"

@@ -7,6 +7,7 @@ from math import comb
 
 import pytest
 
+from environments.scoring.success_interval import interval
 from episodes.figures.pass_at_k import pass_at, pass_rates
 from tests.rows import each
 
@@ -32,6 +33,19 @@ def test_all_are_means_of_the_same_tasks() -> None:
 
 def test_it_goes_as_far_as_half_of_the_tasks_have_attempts() -> None:
     assert [(one.k, one.tasks) for one in pass_rates([(1, 1, 4), (8, 0, 3)])] == [(1, 7)]
+
+
+def test_an_interval_takes_tasks_as_observations() -> None:
+    [once] = pass_rates([(1, 1, 30), (1, 0, 10)])
+    assert (once.low, once.high) == pytest.approx(interval(30, 40))
+    *_, four = pass_rates([(4, 4, 30), (4, 0, 10)])
+    assert (four.low, four.high) == pytest.approx(interval(30, 40))
+
+
+def test_more_attempts_at_tasks_that_are_alike_narrow_it() -> None:
+    one, two = pass_rates([(4, 1, 20), (4, 2, 20)])[:2]
+    assert one.high - one.low < interval(15, 40).high - interval(15, 40).low
+    assert two.rate == pytest.approx((0.5 + 5 / 6) / 2) and two.low < two.rate < two.high
 
 
 def test_without_tasks_there_is_none() -> None:

@@ -94,6 +94,7 @@ ASKED = [
     "runs/curves/?run=canaryrun&y=components",
     f"tasks/1/group/?run={NUMBER}",
     "environments/math/leaderboard/?by=run",
+    "environments/canaryenv/leaderboard/compare/?first=canarymodel&second=other",
     "environments/math/doctor/?run=canaryrun",
     "environments/canaryenv/doctor/?split=canarysplit&run=canaryrun",
     f"events/?channel=episode-{NUMBER}",

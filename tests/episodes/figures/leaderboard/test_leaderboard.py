@@ -54,7 +54,10 @@ def rows_of(found: Leaderboard) -> Rows:
 
 
 def _rounded(passes: Sequence[PassRate]) -> list[PassRate]:
-    return [replace(one, rate=round(one.rate, 9)) for one in passes]
+    names = ("rate", "low", "high")
+    return [
+        replace(one, **{name: round(getattr(one, name), 9) for name in names}) for one in passes
+    ]
 
 
 def counted(by: str, definition: Definition, **conditions: Any) -> Rows:
