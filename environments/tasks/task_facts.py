@@ -28,7 +28,7 @@ from environments.models import (
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_indexes import last_served, served_indexes
-from environments.tasks.task_places import places_of_tasks
+from environments.tasks.task_places import TaskAtPlace, places_of_tasks
 
 MAX_PLACES = 20
 
@@ -40,6 +40,15 @@ class PlaceOfTask:
     """The index under which clients get the task; None if hidden, or while the split's counts are
     not ready."""
     is_hidden: bool
+    position: int
+    """Where it was put, which no quarantine of another task changes."""
+
+    @property
+    def name(self) -> str:
+        """The place as a name of the task; empty while it is not known."""
+        if self.is_hidden:
+            return name_of_hidden(self.split, self.position)
+        return "" if self.index is None else f"{self.split.name} #{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +60,9 @@ class TaskFacts:
 
     @property
     def name(self) -> str:
-        """The first place that agents are served, `train #12`; empty if there is none."""
-        served_places = (place for place in self.places if place.index is not None)
-        return next((f"{place.split.name} #{place.index}" for place in served_places), "")
+        """What `task_names` returns; empty without a place."""
+        places = sorted(self.places, key=lambda place: place.is_hidden)
+        return next((place.name for place in places if place.name), "")
 
     @property
     def open_places(self) -> list[PlaceOfTask]:
@@ -80,7 +89,10 @@ def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts
     for split, group in groupby(entries, key=lambda entry: entry.split):
         rows = list(group)
         indexes = served_indexes(split, [row.position for row in rows], rows[0].last)
-        places += [PlaceOfTask(split, indexes.get(row.position), row.is_hidden) for row in rows]
+        places += [
+            PlaceOfTask(split, indexes.get(row.position), row.is_hidden, row.position)
+            for row in rows
+        ]
     return TaskFacts(
         places=places,
         tags=list(task.tags.values_list("name", flat=True)),
@@ -110,15 +122,25 @@ def tags_of(tasks: Iterable[int]) -> dict[int, list[str]]:
 
 
 def task_names(tasks: Sequence[int]) -> dict[int, str]:
-    """Return each task's name, `train #12`: its first place that agents are served, else `task` and
-    its id.
+    """Return each task's name, `train #12`: its first place that agents are served, else
+    `train #12 (quarantined)` by the place that it keeps, else `task` and its id.
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
     names = {task: f"task {task}" for task in tasks}
-    for task, [place, *_] in served_places(tasks).items():
+    rows = _in_order(places_of_tasks(tasks))
+    for row in reversed(rows):
+        if row.is_hidden:
+            names[row.task] = name_of_hidden(row.split, row.position)
+    for task, [place, *_] in _served(rows).items():
         names[task] = f"{place.split.name} #{place.index}"
     return names
+
+
+def name_of_hidden(split: Split, position: int) -> str:
+    """Return the name of a task by a place that agents are not served: the task after it may have
+    its index now."""
+    return f"{split.name} #{position} (quarantined)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +157,16 @@ def served_places(tasks: Sequence[int]) -> dict[int, list[ServedPlace]]:
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
+    return _served(_in_order(places_of_tasks(tasks)))
+
+
+def _in_order(rows: Iterable[TaskAtPlace]) -> list[TaskAtPlace]:
+    return sorted(rows, key=lambda row: (row.split.position, row.split.name))
+
+
+def _served(rows: Sequence[TaskAtPlace]) -> dict[int, list[ServedPlace]]:
+    """Return the places by task that are served. `rows`: in the order of their splits."""
     places = defaultdict[int, list[ServedPlace]](list)
-    rows = sorted(places_of_tasks(tasks), key=lambda row: (row.split.position, row.split.name))
     for split, group in groupby(rows, key=lambda row: row.split):
         members = sorted(group, key=lambda row: row.position)
         indexes = served_indexes(split, [row.position for row in members])

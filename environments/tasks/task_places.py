@@ -23,6 +23,7 @@ class TaskAtPlace:
     task: int
     split: Split
     position: int
+    is_hidden: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,12 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
     The query filters by task alone, so that it uses the index of tasks.
     """
     entries = SplitEntry.objects.filter(among("task_id", tasks)).order_by()
-    rows = list(entries.values_list("task_id", "split_id", "position", "since", "until"))
+    columns = ("task_id", "split_id", "position", "is_hidden", "since", "until")
+    rows = list(entries.values_list(*columns))
     splits = Split.objects.in_bulk({split for _, split, *_ in rows})
     return [
-        TaskAtPlace(task, splits[split], position)
-        for task, split, position, since, until in rows
+        TaskAtPlace(task, splits[split], position, is_hidden)
+        for task, split, position, is_hidden, since, until in rows
         if split in splits
         and since <= splits[split].version
         and (until is None or until > splits[split].version)

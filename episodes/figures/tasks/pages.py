@@ -57,6 +57,7 @@ def task_page(request: HttpRequest, pk: int) -> HttpResponse:
         "task_query": of_task,
         "agents_query": f"{of_task}&player=others",
         "attempts": [(episode, episode.returns[definition.return_]) for episode in page.episodes],
+        "has_groups": any(episode.run_step is not None for episode in page.episodes),
         "older": page.older,
         "is_newest": query.before is None,
     }

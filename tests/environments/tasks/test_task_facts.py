@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.models import Split, Task, TaskRevision
-from environments.tasks.task_facts import history_of, task_names, versions_of
+from environments.tasks.task_facts import history_of, task_facts_of, task_names, versions_of
 from tests.stored import NOW, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -64,9 +64,13 @@ def test_a_task_is_named_by_the_first_split_that_serves_it_and_its_index_there()
     assert names == {first.pk: "train #1", second.pk: "train #0", loose.pk: f"task {loose.pk}"}
 
 
-def test_a_task_that_is_hidden_in_its_split_has_no_index_there() -> None:
+def test_a_task_that_is_quarantined_keeps_its_place_as_its_name() -> None:
     hidden, task = make_task(), make_task()
     split = make_split(hidden, task)
     split.entries.filter(task=hidden).update(is_hidden=True)
     Split.objects.filter(pk=split.pk).update(size=1)
-    assert task_names([hidden.pk, task.pk]) == {hidden.pk: f"task {hidden.pk}", task.pk: "train #0"}
+    name = "train #0 (quarantined)"
+    assert task_names([hidden.pk, task.pk]) == {hidden.pk: name, task.pk: "train #0"}
+    assert task_facts_of(hidden).name == name and task_facts_of(task).name == "train #0"
+    make_split(hidden, name="zoo")
+    assert task_names([hidden.pk])[hidden.pk] == task_facts_of(hidden).name == "zoo #0"

@@ -90,7 +90,7 @@ def test_it_names_what_it_leaves_alone_and_says_why(client: Client) -> None:
     values = {"environment": bad.environment_id, "bucket": "unseen", "scope": "all"}
     page = ask(client, "quarantine", **values)
     assert "Quarantine 1 task" in page and "Left alone: not served" in page
-    assert f'<a href="{TASKS}{bad.pk}/change/">math task {bad.pk}</a> Mend it.' in page
+    assert f'<a href="{TASKS}{bad.pk}/change/">math train #0 (quarantined)</a> Mend it.' in page
     assert "quarantined: It crashes." in page
     assert f"{TASKS}?environment={bad.environment_id}&amp;state=any&amp;bucket=unseen" in page
 

@@ -105,3 +105,21 @@ def test_it_takes_few_queries_however_many_failed(
     client.get("/")
     with django_assert_max_num_queries(24):
         client.get(f"/tasks/{task.pk}/")
+
+
+def test_what_a_task_that_always_failed_lacks_is_left_out(client: Client) -> None:
+    task, _ = broken_task()
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert "By model and run" not in page and "People and agents" not in page
+    assert "Mean return" not in page and "<th>Group</th>" not in page
+
+
+def test_a_task_that_is_quarantined_has_the_same_name_everywhere(client: Client) -> None:
+    task, _ = broken_task()
+    task.entries.update(is_hidden=True)
+    Task.objects.filter(pk=task.pk).update(state="quarantined")
+    for path in (f"/tasks/{task.pk}/", "/suites/", f"/api/tasks/{task.pk}"):
+        assert f"task {task.pk}" not in client.get(path).content.decode(), path
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert '<span class="tag">train #0 (quarantined)</span>' in page
+    assert f"task {task.pk}" not in page
