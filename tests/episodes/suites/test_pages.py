@@ -212,6 +212,12 @@ def test_tasks_at_which_a_model_is_worse_are_listed_alone(client: Client) -> Non
     assert "weak is worse at 4 tasks" in text_of(client, turned)
 
 
+def test_a_task_of_a_comparison_leads_to_the_attempts_of_each(client: Client) -> None:
+    core()
+    page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
+    assert re.search(r'\?task=\d+&amp;model=weak&amp;ending=attempt">n = 2</a>', page)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
