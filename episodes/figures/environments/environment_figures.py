@@ -7,11 +7,13 @@ whole points. The number of queries does not depend on the number of scopes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 
-from environments.models import Environment, Viewer
+from environments.filtering.filters import query_string
+from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
     NO_OVERRIDES,
     Definition,
@@ -22,9 +24,10 @@ from environments.scoring.definition import (
 from episodes.attempts.summary import JudgedSummary
 from episodes.figures.curves.curve_points import parts_of
 from episodes.figures.scope_figures import ScopeFigures, by_definition_together, excluded_of
-from episodes.figures.scopes import scope_seen_by
+from episodes.figures.scopes import scope_of, scope_seen_by
 from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
 
+NO_SPLITS: Mapping[int, Split] = MappingProxyType({})
 MAX_POINTS = 40
 """Maximum number of points of a sparkline."""
 
@@ -70,24 +73,38 @@ class EnvironmentFigures:
     environment: Environment
     definition: Definition
     outline: ScopeOutline
-    """Outline of all its episodes."""
+    """Outline of the episodes of the split, or of all."""
+    split: Split | None = None
+
+    @property
+    def query(self) -> str:
+        """Query string of the Episodes page that lists these episodes."""
+        split = self.split.name if self.split else None
+        return query_string(environment=self.environment.name, split=split, player="others")
 
 
 def environment_figures(
     environments: Sequence[Environment],
     viewer: Viewer,
     overrides: DefinitionOverrides = NO_OVERRIDES,
+    splits: Mapping[int, Split] = NO_SPLITS,
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, with the parts of `overrides`
-    replaced.
+    replaced. `splits`: those whose episodes alone count, by the id of their environment.
 
     For a key, the newest MAX_ENDINGS of its own episodes are counted. Six queries at most.
     """
     definitions = definitions_of(environments, overrides)
-    scopes = [scope_seen_by(environment, viewer) for environment in environments]
+    scopes = [
+        scope_of(splits[environment.pk])
+        if environment.pk in splits
+        else scope_seen_by(environment, viewer)
+        for environment in environments
+    ]
     covers = covers_of(scopes, definitions, least_blocks=MAX_POINTS, most_rows=MIN_RAW)
     figures = list[EnvironmentFigures]()
     for environment, cover in zip(environments, covers, strict=True):
         definition = definitions.of(environment.pk)
-        figures.append(EnvironmentFigures(environment, definition, outline_of(cover, definition)))
+        outline, split = outline_of(cover, definition), splits.get(environment.pk)
+        figures.append(EnvironmentFigures(environment, definition, outline, split))
     return figures

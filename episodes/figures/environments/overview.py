@@ -38,6 +38,7 @@ from episodes.figures.activity import Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
 from episodes.figures.environments.failing_tasks import failing_tasks
+from episodes.figures.environments.split_figures import default_splits
 from episodes.figures.run_verdicts import recent_verdicts
 from episodes.figures.summary_cover import uncounted_by
 from episodes.models import Episode
@@ -149,7 +150,9 @@ def _environments(overrides: DefinitionOverrides, viewer: Viewer) -> dict[str, A
     splits = Split.objects.filter(is_served=True).order_by("position", "name")
     environments = Environment.objects.seen_by(viewer).order_by("-is_hosted", "position")
     environments = environments.prefetch_related(Prefetch("splits", queryset=splits))
-    lines = environment_figures(list(environments.defer("card", "task_schema")), viewer, overrides)
+    hosted = list(environments.defer("card", "task_schema"))
+    split_by_environment = default_splits([environment.pk for environment in hosted])
+    lines = environment_figures(hosted, viewer, overrides, split_by_environment)
     rows = [
         {
             "environment": figures.environment,
@@ -157,6 +160,8 @@ def _environments(overrides: DefinitionOverrides, viewer: Viewer) -> dict[str, A
             "total": figures.outline.total,
             "missing": figures.outline.missing,
             "trace": figures.outline.means,
+            "split": figures.split,
+            "query": figures.query,
         }
         for figures in lines
         if figures.environment.is_hosted or figures.outline.total

@@ -41,7 +41,7 @@ from episodes.figures.environments.environment_figures import environment_figure
 from episodes.figures.environments.failing_tasks import failing_tasks
 from episodes.figures.environments.histogram import histogram
 from episodes.figures.environments.histogram_drawing import drawn_histogram
-from episodes.figures.environments.split_figures import first_played, names_in
+from episodes.figures.environments.split_figures import default_splits, names_in
 from episodes.figures.environments.tool_figures import tool_figures
 from episodes.figures.players import in_environment
 from episodes.figures.revision_choice import RevisionChoice
@@ -67,7 +67,9 @@ def environments(request: HttpRequest) -> HttpResponse:
         Prefetch("splits", queryset=splits.order_by("position", "name"))
     )
     rows = rows.order_by("-is_hosted", "position")
-    figures = environment_figures(list(rows), viewer, overrides)
+    environments = list(rows)
+    split_by_environment = default_splits([environment.pk for environment in environments])
+    figures = environment_figures(environments, viewer, overrides, split_by_environment)
     context = {"rows": figures, **overrides_context(overrides)}
     page = "environments_list" if "HX-Request" in request.headers else "environments"
     return render(request, f"figures/{page}.html", context)
@@ -87,7 +89,7 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
     are_together = are_together_in(request.GET)
     split = split_named(environment, given(request.GET, "split", any_text))
     if split is None and not are_together:
-        split = first_played([split for split in environment.splits.all() if split.is_served])
+        split = default_splits([environment.pk]).get(environment.pk)
     place = EpisodeFilter(
         environment=environment.name, split=split.name if split else None, viewer=viewer
     )

@@ -3,15 +3,15 @@ models and runs in it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import Count
+from django.db.models import Case, Count, Exists, OuterRef, When
 
 from environments.models import Split, Viewer
 from episodes.attempts.rule import ENDED
-from episodes.figures.scopes import Scope, floor_of, scope_of
-from episodes.models import Run
+from episodes.figures.scopes import WITHOUT_PEOPLE, Scope, floor_of
+from episodes.models import Episode, Run
 
 MAX_READ = 10_000
 """Newest episodes in which models and runs are looked for."""
@@ -19,17 +19,20 @@ MAX_NAMED = 8
 _FIRST = ("test", "validation")
 
 
-def first_played(splits: Sequence[Split]) -> Split | None:
-    """Return the split whose figures are shown if nobody names one: a test split if agents played
-    it, else one of validation, else any other; None if they played none of them.
+def default_splits(environments: Collection[int]) -> dict[int, Split]:
+    """Return the split of each environment whose figures are shown if nobody names one: a test split
+    if agents played it, else one of validation, else any other; environments where they played none
+    are left out. One query.
 
-    Splits that people made are passed over, because no index has their episodes. One query for each
-    split up to that.
+    Splits that people made are passed over, because no index has their episodes.
     """
-    declared = [split for split in splits if not split.is_curated]
-    declared.sort(key=lambda split: _FIRST.index(split.type) if split.type in _FIRST else 2)
-    played = (split for split in declared if scope_of(split).episodes.filter(ENDED).exists())
-    return next(played, None)
+    ended = Episode.objects.filter(WITHOUT_PEOPLE, ENDED, split=OuterRef("pk"))
+    splits = Split.objects.filter(
+        Exists(ended), environment__in=environments, is_served=True, is_curated=False
+    )
+    first = Case(*(When(type=type, then=place) for place, type in enumerate(_FIRST)), default=2)
+    rows = splits.order_by(first.desc(), "-position", "-name")
+    return {split.environment_id: split for split in rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def test_its_queries_do_not_grow(
         chess = make_environment(f"chess-{number}")
         make_step(make_episode(environment=chess, status="running", cause="", ended=None))
         make_episode(environment=chess, end_number=number)
-    with django_assert_num_queries(21):
+    with django_assert_num_queries(22):
         client.get("/")
 
 

@@ -72,6 +72,16 @@ def test_a_page_shows_the_test_split_unless_another_is_named(client: Client) -> 
     assert '<dd class="figure">80%</dd>' in together
 
 
+@pytest.mark.parametrize("address", ["/environments/", "/"])
+def test_lists_have_the_figures_of_the_same_split(client: Client, address: str) -> None:
+    played_in("train", 1.0, 1.0, 1.0)
+    played_in("test", 0.0, 1.0)
+    page = client.get(address).content.decode()
+    assert 'title="test split, whose figures these are"' in page
+    assert "split=test&amp;player=others&amp;ending=attempt" in page
+    assert "50%" in page and "80%" not in page
+
+
 def test_a_test_split_that_nobody_played_is_passed_over(client: Client) -> None:
     played_in("train", 1.0)
     played_in("test")
@@ -300,7 +310,7 @@ def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
 ) -> None:
     played(*[0.5] * 30)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(18):
         client.get("/environments/math/")
 
 
