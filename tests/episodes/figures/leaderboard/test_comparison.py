@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -87,6 +89,12 @@ def test_ranks_that_overlap_lead_to_it(client: Client) -> None:
     assert f'href="{COMPARE}?first=weak&amp;second=strong&amp;split=test"' in page
     page = client.get(f"{BOARD}?split=test&by=run").content.decode()
     assert 'href="/compare/?runs=' in page
+
+
+def test_a_rank_that_is_sure_leads_to_it_too(client: Client) -> None:
+    play(200)
+    page = client.get(f"{BOARD}?split=test&sort=success").content.decode()
+    assert re.search(rf'href="{COMPARE}[^"]*second=weak[^"]*" title="Compare with the first', page)
 
 
 def test_that_of_a_private_environment_does_not_exist_for_others() -> None:

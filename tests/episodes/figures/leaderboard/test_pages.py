@@ -109,7 +109,7 @@ def test_rows_are_sorted_by_what_is_requested(client: Client) -> None:
 
 
 def ranks_of(page: str) -> list[tuple[str, str]]:
-    pattern = r'<tr>\s*<td class="number nowrap">\s*(\d+).*?<td class="name">(.*?)</td>'
+    pattern = r'<tr>\s*<td class="number nowrap">\s*(?:<a.*?>)?(\d+).*?<td class="name">(.*?)</td>'
     rows = re.findall(pattern, page, re.DOTALL)
     return [(rank, re.sub("<[^>]+>", "", name)) for rank, name in rows]
 
