@@ -35,6 +35,7 @@ def first(live: LiveServer) -> int:
         "/",
         "/environments/guess/",
         "/environments/guess/leaderboard/?split=train",
+        "/environments/guess/doctor/",
         "/episodes/",
         "/episodes/{first}/",
         "/runs/",
@@ -99,3 +100,22 @@ def test_the_page_of_a_run_is_printed_with_its_configuration_and_charts(
     assert grids == ["block", "block"]  # Chromium lays tables over rows of a grid that it divides
     box, canvas = chart.bounding_box(), chart.locator("canvas").bounding_box()
     assert box and canvas and canvas["height"] <= box["height"]
+
+
+@each(
+    ("path", "parts"),
+    [
+        ("/episodes/{first}/", ".step"),
+        ("/environments/guess/doctor/", ".findings > *"),
+        ("/environments/guess/", ".client"),
+    ],
+)
+def test_what_belongs_together_stays_on_one_sheet(
+    page: Page, first: int, path: str, parts: str
+) -> None:
+    page.goto(path.format(first=first))
+    page.emulate_media(media="print")
+    part = page.locator(parts).first
+    expect(part).to_have_css("break-inside", "avoid")
+    # rows of a grid break in spite of that
+    expect(part.locator("..")).to_have_css("display", "block")
