@@ -110,16 +110,12 @@ def _end(bin: Bin, *, is_first: bool) -> str:
 
 def _outliers(bins: Sequence[Bin]) -> str:
     first, last = bins[0], bins[-1]
-    sentences = []
+    parts = []
     if first.is_outer:
-        sentences.append(
-            f"The first bar holds everything up to {plain(first.high, 3)} ({first.n:,})."
-        )
+        parts.append(f"{first.n:,} of {plain(first.high, 3)} or less in the first bar")
     if last.is_outer:
-        sentences.append(
-            f"The last bar holds everything from {plain(last.low, 3)} on ({last.n:,})."
-        )
-    return " ".join(sentences)
+        parts.append(f"{last.n:,} of {plain(last.low, 3)} or more in the last bar")
+    return f"Beyond the axis: {', '.join(parts)}." if parts else ""
 
 
 def _with_outer(ticks: Sequence[Tick], bins: Sequence[Bin]) -> list[Tick]:

@@ -49,7 +49,7 @@ def test_bars_beyond_the_axis_are_marked(client: Client) -> None:
     played(*[0.0, 1.0] * 300, 40.0)
     page = client.get("/environments/math/").content.decode()
     assert "up to 300 in a bar" in page
-    assert "The last bar holds everything from 40 on (1)." in page
+    assert "Beyond the axis: 1 of 40 or more in the last bar." in page
     assert "<title>return ≥ 40: 1 attempt</title>" in page
     assert "≥ 40</text>" in page and ">10</text>" not in page
     assert page.count(" outer") == 1
