@@ -2,7 +2,7 @@
 // are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to}, "chart:unzoom" and
 // "chart:hover" {x: of the nearest point, key: of its series; null away from the chart}.
 //
-// Data: {x: "episode" | "time" | "step", xTitle, yTitle, isShare: y is 0 to 1, log: boolean,
+// Data: {figure: its name, x: "episode" | "time" | "step", xTitle, yTitle, isShare: y is 0 to 1, log: boolean,
 //        isReported: whether y is of `n` of a point's `attempts`, band, extremes: sentences about the bands and the light bands; empty: there are
 //        none,
 //        maxBands: lines that all have bands; of more only those that stand out do,
@@ -22,6 +22,7 @@ const POINT_PIXELS = 5;
 const NEAR_PIXELS = 12; // points this close to the pointer's place on the x axis belong to it
 const MAX_TOLD = 4; // series whose values a chart tells while another one is pointed at; more would cover it
 const MAX_ROWS = 12; // of a tooltip
+const MAX_LEGEND = 8; // lines that a chart names above it
 const MAX_THICK = 12; // curves that are drawn as thick lines
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
@@ -81,10 +82,16 @@ function configuration(state) {
         x: axis(state, "linear", state.data.xTitle, ({ width }) => xAxis(state.data, width), state.data.x === "time" ? timeTicks : numberTicks),
         y: axis(state, state.data.log ? "logarithmic" : "linear", state.data.yTitle, ({ height }) => yAxis(state, height), numberTicks),
       },
-      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      plugins: { legend: legend(state.data, ink), tooltip: { enabled: false } },
     },
-    plugins: [markLines(state, ink), cursorLine(state, ink)],
+    plugins: [markLines(state, ink, colour(state, "var(--surface)")), cursorLine(state, ink)],
   };
+}
+
+// Which line is which component; of other charts the table below says which curve is which.
+function legend({ figure, series }, color) {
+  const labels = { color, boxWidth: 14, boxHeight: 0, filter: ({ text }) => Boolean(text) }; // bands have none
+  return { display: figure === "components" && series.length > 1 && series.length <= MAX_LEGEND, labels };
 }
 
 // An axis whose ends and ticks are those of `place`, which is given the chart and returns {low, high, ticks}.
@@ -180,7 +187,7 @@ function drawable(state, value) {
 }
 
 // Lines with a text at the top, where something about all series changed.
-function markLines(state, ink) {
+function markLines(state, ink, ground) {
   return {
     id: "marks",
     afterDatasetsDraw(chart) {
@@ -190,6 +197,7 @@ function markLines(state, ink) {
       context.strokeStyle = context.fillStyle = ink;
       context.font = "11px system-ui, sans-serif";
       context.setLineDash([6, 4]);
+      const ends = []; // of the last text in each row
       for (const { x, text } of state.data.marks ?? []) {
         const at = chart.scales.x.getPixelForValue(x);
         if (at < left || at > right) continue;
@@ -197,9 +205,15 @@ function markLines(state, ink) {
         context.moveTo(at, top);
         context.lineTo(at, bottom);
         context.stroke();
-        const isLate = at + 70 > right;
-        context.textAlign = isLate ? "right" : "left";
-        context.fillText(text, at + (isLate ? -4 : 4), top + 10);
+        const width = context.measureText(text).width;
+        const start = at + 4 + width > right ? at - 4 - width : at + 4;
+        const free = ends.findIndex((end) => end + 4 < start);
+        const row = free < 0 ? ends.length : free;
+        ends[row] = start + width;
+        context.fillStyle = ground;
+        context.fillRect(start - 2, top + 12 * row, width + 4, 12);
+        context.fillStyle = ink;
+        context.fillText(text, start, top + 10 + 12 * row);
       }
       context.restore();
     },

@@ -8,11 +8,13 @@ MAX_EPISODES episodes of a scope are read, which takes about as long as the curv
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean, stdev
 from typing import Any, NamedTuple, cast
 
 from django.db.models import Case, Value, When
@@ -34,6 +36,9 @@ MAX_VALUES = 100_000
 MAX_SERIES = 8
 """Components of one curve, if none are picked: those that most episodes report."""
 
+MIN_OWN = 8
+"""Values of a point from which its own deviation is known well enough."""
+
 
 class ComponentPoint(NamedTuple):
     n: int
@@ -48,6 +53,8 @@ class ComponentSeries:
     total: ComponentPoint
     points: Sequence[ComponentPoint]
     """One for each point of the curve, in order."""
+    intervals: Sequence[tuple[float, float] | tuple[()]]
+    """The same: two standard errors below and above the mean; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,13 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
                 f"Of {len(values):,} components, the {MAX_SERIES} that most episodes "
                 "report are shown."
             )
-    series = [
-        ComponentSeries(name, _point(chain(*values[name])), list(map(_point, values[name])))
-        for name in names
-    ]
+    series = []
+    for name in names:
+        whole = list(chain(*values[name]))
+        deviation = stdev(whole) if len(whole) > 1 else None
+        points = list(map(_point, values[name]))
+        intervals = [_interval(part, deviation) for part in values[name]]
+        series.append(ComponentSeries(name, _point(whole), points, intervals))
     attempts = curve.total.n if curve.total and not floor else None
     if any(line.total.n != attempts for line in series):
         notes.append(REPORTED_COMPONENTS)
@@ -95,6 +105,15 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
 def _point(values: Iterable[float]) -> ComponentPoint:
     numbers = list(values)
     return ComponentPoint(len(numbers), sum(numbers) / len(numbers) if numbers else None)
+
+
+def _interval(values: Sequence[float], deviation: float | None) -> tuple[float, float] | tuple[()]:
+    """Return the interval of a point. `deviation`: that of the whole line, which counts where few
+    attempts report the component, so that one alone has an interval, too."""
+    if not values or deviation is None:
+        return ()
+    width = 2 * (stdev(values) if len(values) >= MIN_OWN else deviation) / math.sqrt(len(values))
+    return fmean(values) - width, fmean(values) + width
 
 
 def names_of(environments: Collection[int] | None = None) -> list[str]:

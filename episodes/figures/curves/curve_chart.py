@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from environments.display.numbers import threshold_text
+from environments.display.numbers import plain, threshold_text
 from environments.display.visible import visible
 from environments.files.csv_lines import csv_line
 from environments.filtering.parameters import WholeRange
@@ -42,8 +42,6 @@ MAX_BANDS = 2
 """Lines that all have bands; of more, only highlighted ones do."""
 MAX_GROUP_BANDS = 6
 """Groups of runs that all have bands, which are narrower."""
-MARK_WIDTH = 0.1
-"""Width of the text of a mark, as a share of the axis."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "return": ("mean", "p10", "p90"),
     "success": ("success", "success_low", "success_high"),
@@ -124,10 +122,7 @@ class _Place(NamedTuple):
 def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
     query, charts = drawing.query, list[dict[str, Any]]()
-    marks = [
-        *({"x": mark.x, "text": mark.revision.label} for mark in drawing.marks),
-        *_phase_marks(drawing.phases),
-    ]
+    revisions = [{"x": mark.x, "text": mark.revision.label} for mark in drawing.marks]
     for figure in drawing.figures:
         band = BAND_OF_RUNS if drawing.groups else BANDS.get(figure, "")
         extremes = EXTREMES_OF_RUNS if drawing.groups else EXTREMES.get(figure, "")
@@ -171,7 +166,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
             "extremes": chart["extremes"] if drawing.has_extremes else "",
             "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
             "isSmoothed": query.smoothing.is_on,
-            "marks": marks,
+            "marks": [*revisions, *_phase_marks(drawing.phases, chart["figure"])],
         }
     return charts
 
@@ -195,13 +190,18 @@ def _values(lines: Sequence[dict[str, Any]]) -> Iterator[float]:
         yield from (point["y"] for point in line["points"] if point["y"] is not None)
 
 
-def _phase_marks(phases: Sequence[Phase]) -> Iterator[dict[str, Any]]:
-    """Yield a mark where each phase but the first begins; those close together share a text."""
-    width, last = phases[-1].x_to - phases[0].x if phases else 0.0, -math.inf
-    for phase in phases[1:]:
-        is_close = phase.x - last < width * MARK_WIDTH
-        yield {"x": phase.x, "text": "" if is_close else f"{phase.x:.0f}"}
-        last = last if is_close else phase.x
+def _phase_marks(phases: Sequence[Phase], figure: str) -> Iterator[dict[str, Any]]:
+    """Yield a mark where each phase but the first begins, with what the figure was before it and is
+    in it."""
+    levels: dict[str, Callable[[Phase], str]] = {
+        "return": lambda phase: plain(phase.mean or 0.0, 2),
+        "success": lambda phase: f"{phase.success or 0.0:.0%}",
+        "length": lambda phase: plain(phase.length_mean or 0.0, 2),
+    }
+    level = levels.get(figure)
+    for before, phase in pairwise(phases):
+        change = f": {level(before)} → {level(phase)}" if level else ""
+        yield {"x": phase.x, "text": f"{phase.x:.0f}{change}"}
 
 
 def _unit(drawing: CurveCharts, figure: Figure) -> str:
@@ -259,7 +259,12 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
     smoothing, lines = drawing.query.smoothing, []
     if figure == "components":
         for line in drawing.components:
-            points = [_Point(part.mean, part.n) for part in line.component.points]
+            points = [
+                _Point(part.mean, part.n, *(interval if drawing.query.has_band else ()))
+                for part, interval in zip(
+                    line.component.points, line.component.intervals, strict=True
+                )
+            ]
             lines.append(_line(line, line.of, points, smoothing, _places(line.of)))
         return lines
     if drawing.groups:

@@ -45,6 +45,7 @@ BANDS: dict[Figure, str] = {
     "return": "Band of the return: 10th to 90th percentile.",
     "success": "Band of the success rate: 95% interval.",
     "length": "Band of the steps: 10th to 90th percentile.",
+    "components": "Band of a component: its mean ± 2 standard errors, wide where few report it.",
 }
 """What the bands of a figure are; the others have none."""
 EXTREMES: dict[Figure, str] = {

@@ -78,6 +78,7 @@ class RunsView(ApiView):
         page_serializer(RunResultsSerializer, "RunPage", note=s.CharField(help_text=NOTE_TEXT)),
         parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
+        parameter("failed", "`no` leaves out runs that failed", enum=("yes", "no")),
         parameter("tag", "A tag of a run"),
         parameter("text", "Up to 8 words in a run's name, model, tags, notes and configuration"),
         parameter("config", "Condition on a value of the configuration, such as temperature>0.7"),

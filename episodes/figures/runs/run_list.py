@@ -18,6 +18,7 @@ from environments.filtering.parameters import (
     chosen,
     count_in,
     definition_in,
+    flag,
     given,
     trimmed,
 )
@@ -94,6 +95,8 @@ class RunListQuery:
     """Words, each of which a run has in its name, model, tags, notes or configuration; or empty."""
     states: Sequence[str]
     """A run has one of them; empty for any."""
+    has_failed: bool
+    """Whether runs are listed that failed."""
     tags: Sequence[str]
     """A run has one of them or more; empty for any."""
     conditions: Sequence[ConfigCondition]
@@ -125,6 +128,7 @@ class RunListQuery:
     PARAMETERS: ClassVar = (
         *SEVERAL,
         "text",
+        "failed",
         "sort",
         "after",
         "format",
@@ -162,6 +166,7 @@ class RunListQuery:
             group=_names(query, "group"),
             order=order,
             states=[chosen(STATES)("state", text) for text in values["state"]],
+            has_failed=given(query, "failed", flag, True),
             tags=[any_text("tag", text) for text in values["tag"]],
             conditions=[ConfigCondition.parse("config", text) for text in values["config"]],
             columns=columns,
@@ -177,7 +182,8 @@ class RunListQuery:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.text or self.states or self.tags or self.conditions or self.splits.split)
+        is_filtered = self.text or self.states or self.tags or self.conditions or self.splits.split
+        return self.has_failed and not is_filtered
 
     def result(self, environments: Collection[str] | None = None) -> RunList:
         """Return the page. Raises: BadFilter for a split that no environment has.
@@ -240,6 +246,8 @@ class RunListQuery:
             rows = rows.named(self.name)
         if self.states:
             rows = rows.filter(state__in=self.states)
+        if not self.has_failed:
+            rows = rows.exclude(state="failed")
         if self.tags:
             rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk"))
         if self.splits.split:

@@ -100,3 +100,14 @@ def test_it_is_told_if_components_of_many_episodes_are_still_to_be_read(
     assert component_curves(found).note == ""
     monkeypatch.setattr(summary_cover, "MAX_UNCOUNTED", 0)
     assert component_curves(found).note == summary_cover.STILL_COUNTED
+
+
+def test_the_mean_of_a_single_attempt_has_a_wide_interval() -> None:
+    for step, values in ((0, [0.0, 1.0] * 8), (1, [1.0])):
+        for value in values:
+            ended(step, tests=value)
+    whole = curve(scope_of(Run.objects.get()), Definition("sum", 0.5), "step")
+    [line] = component_curves(whole).series
+    (low, high), (one_low, one_high) = line.intervals
+    assert (low, high) == (pytest.approx(0.242, abs=1e-3), pytest.approx(0.758, abs=1e-3))
+    assert one_low < 0 < 1 < one_high

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.figures.summary_cover import MIN_UNCOUNTED, STILL_COUNTED
@@ -245,8 +246,13 @@ def test_tables_of_environments_say_whose_attempts_they_count(client: Client, pa
     assert '<a href="/episodes/?player=human">those of people</a> are not counted here' in page
 
 
-def test_figures_of_a_day_name_it(client: Client) -> None:
-    assert "none in the last 24 h" in client.get("/?part=now").content.decode()
+def test_figures_that_only_say_zero_are_left_out(client: Client) -> None:
+    page = client.get("/").content.decode()
+    assert "Running now" not in page and 'id="lately"' not in page
+    end_episodes((1.0, {"created": timezone.now(), "ended": timezone.now()}))
+    catch_up()
+    page = client.get("/").content.decode()
+    assert "Running now" in page and "Infrastructure failures" not in page
 
 
 def test_figures_that_lag_say_so_and_are_fetched_again(client: Client) -> None:

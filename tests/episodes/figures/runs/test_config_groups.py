@@ -113,3 +113,13 @@ def test_runs_at_different_places_have_no_mean(client: Client) -> None:
     first, second = client.get("/runs/?group=lr").context["groups"][:2]
     assert (first.group.returns, first.group.places) == (None, ["math", "maze"])
     assert (second.group.returns.mean, second.group.places) == (0.95, ["math"])
+
+
+def test_runs_that_failed_can_be_left_out(client: Client) -> None:
+    steer("lr3e-05-s1", parsed_description({"state": "failed"}), UNRESTRICTED, [])
+    page = client.get("/runs/?group=lr&failed=no&sort=-return")
+    assert [len(group.runs) for group, *_ in page.context["groups"]] == [1, 2, 1]
+    assert (
+        '?group=lr&amp;sort=-return" aria-current="true" title="Leave out' in page.content.decode()
+    )
+    assert "lr3e-05-s1" not in client.get("/runs/?failed=no").content.decode()

@@ -178,7 +178,7 @@ def test_a_training_step_has_figures_and_leads_to_its_groups(client: Client) -> 
     address = re.findall(
         r'"(/episodes/\?[^"]*step=7&ending=attempt[^"]*)"', unescape(page.content.decode())
     )[-1]
-    assert client.get(address).content.decode().count("<tr data-episode=") == 5
+    assert client.get(address).content.decode().count(' data-episode="') == 5
 
 
 def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:
@@ -387,7 +387,10 @@ def test_return_success_and_length_are_drawn_by_default(client: Client) -> None:
 def test_the_phases_of_a_run_lead_to_their_attempts(client: Client) -> None:
     record_steps(run := make_run())
     page = unescape(client.get(f"/runs/{run.pk}/").content.decode())
-    assert page.index('id="phases"') < page.index('id="curve"')  # they say what the curves show
+    assert page.index('id="curve"') < page.index('id="phases"')
+    charts = json.loads(page.partition('id="curve-data" type="application/json">')[2].split("<")[0])
+    marks = {chart["figure"]: [mark["text"] for mark in chart["marks"]] for chart in charts}
+    assert marks["success"] == ["12: 88% → 12%"]
     links = re.findall(
         r'href="/episodes/\?([^"]*ending=attempt)"', page.partition('id="phases"')[2]
     )
