@@ -98,8 +98,15 @@ def window_html(
     marked by `data-later`; the page loads the window again when the reader comes to them.
     """
     pieces, total = list[str](), 0
+    earlier: StepLine | None = None
     for place, item in enumerate(items):
-        html = item_html(item, options)
+        if isinstance(item, StepLine):
+            if earlier is None or not item.repeats(earlier):
+                earlier = item
+            repeats = str(earlier.step.index) if item is not earlier else ""
+            html = item_html(item, {**options, "repeats": repeats})
+        else:
+            html = item_html(item, options)
         total += size_of(html)
         if most is not None and total > most:
             pieces += _later(items[place:], options)

@@ -47,7 +47,8 @@ class DisplayOptions(Protocol):
     """Options of how a page shows steps: a mapping or a template's context with these names.
 
     `episode` (with its environment), `definition` (of return), `base` (address below which the
-    step's parts are, by default /episodes/<id>/), and booleans: `is_alone` (the step has a page of
+    step's parts are, by default /episodes/<id>/), `repeats` (index of the step whose call and
+    result this one has too; its own are folded), and booleans: `is_alone` (the step has a page of
     its own), `is_open` (long texts are unfolded), `is_bare` (nothing of the step can be requested
     from the server), `is_blind` (no rewards), `is_later` (the page loads the step again when the
     reader comes to it), `may_note`, `may_continue` (people can continue the episode from its
@@ -98,6 +99,7 @@ def _texts(card: Card, options: DisplayOptions) -> Texts:
         "output": _blocks(card.output, "output", at, options),
         "own": f"{at}/",
         "json": f"{at}.json",
+        "repeats": options.get("repeats", ""),
     }
     if options.get("is_plain"):
         score = card.step.reward if not options.get("is_blind") else None

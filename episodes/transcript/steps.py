@@ -89,6 +89,15 @@ class StepLine:
     is_whole: bool
     """False when input or output is too large for the page."""
 
+    def repeats(self, earlier: StepLine) -> bool:
+        """Return whether the step has the call and the result of another one."""
+
+        def content(line: StepLine) -> tuple[object, ...]:
+            step = line.step
+            return step.tool, step.status, step.error, line.input, line.output, line.is_whole
+
+        return self.is_whole and content(self) == content(earlier)
+
 
 @dataclass(frozen=True, slots=True)
 class Transcript:

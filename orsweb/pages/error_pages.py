@@ -24,7 +24,8 @@ from orsweb.accounts.page_rules import missing_in_admin
 NO_SUCH_PAGE = "There is no such page, or what it showed has been deleted."
 _LINKED_PAGES = (
     ("overview", "Overview"),
-    ("episodes", "All episodes"),
+    ("runs", "Runs"),
+    ("episodes", "Episodes"),
     ("environments", "Environments"),
 )
 

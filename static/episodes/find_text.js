@@ -78,7 +78,7 @@ export class Finder {
     if (!this.#text) return;
     const wanted = fold(this.#text).text;
     const ranges = [];
-    for (const details of document.querySelectorAll(".message details:not([open])")) details.open = fold(details.textContent).text.includes(wanted);
+    for (const details of document.querySelectorAll(":is(.message details, .repeats):not([open])")) details.open = fold(details.textContent).text.includes(wanted);
     for (const block of document.querySelectorAll(".transcript .said-text, .transcript .code.error, .transcript .tool-name")) {
       const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
       while (walker.nextNode() && ranges.length < 2000) mark(walker.currentNode, wanted, ranges);

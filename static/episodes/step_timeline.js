@@ -83,7 +83,7 @@ export class StepTimeline {
     }
     this.#svg.replaceChildren(...Object.entries(paths).map(([kind, d]) => path(kind, d)));
     const inCalls = durations.reduce((sum, ms) => sum + ms, 0);
-    this.#panel.querySelector("[data-time-sum]").textContent = `${inWords(this.#last - this.#first)}, of which ${inWords(inCalls)} in calls`;
+    this.#panel.querySelector("[data-time-sum]").textContent = `${inWords(this.#last - this.#first)} from first to last call, ${inWords(inCalls)} in calls`;
     this.#panel.querySelector("[data-time-axis]").replaceChildren(...this.#ticks());
     this.show(this.#current);
   }

@@ -152,7 +152,9 @@ def test_it_plays_in_recorded_time_as_fast_as_one_likes(page: Page, played: str)
     page.clock.install()
     page.route(re.compile(r"/rail\.json"), answer)
     page.goto(played)
-    expect(page.locator("[data-time-sum]")).to_have_text("2:00:01, of which 3.0 s in calls")
+    expect(page.locator("[data-time-sum]")).to_have_text(
+        "2:00:01 from first to last call, 3.0 s in calls"
+    )
     play, step = page.locator("[data-play]"), page.locator(".step.current")
     page.keyboard.press("Space")
     expect(play).to_have_attribute("aria-pressed", "true")

@@ -673,3 +673,14 @@ def test_one_cannot_play_on_from_what_runs_or_cannot_be_played(
     episode = make_episode(environment=environment, **values)
     make_step(episode)
     assert "/play/continue/" not in seen(client, episode, "steps/?first=0")
+
+
+def test_a_repeated_call_with_the_same_result_is_folded(client: Client) -> None:
+    episode = make_episode()
+    for text in ("open", "failed", "failed", "failed", "passed"):
+        make_step(episode, text)
+    make_step(episode, "passed", input='{"answer": 43}')
+    page = seen(client, episode)
+    assert page.count('<details class="fold repeats"') == 2
+    assert page.count("Same call and result as step 1<") == 2
+    assert "said-text" in page.partition('id="step-3"')[2].partition('id="step-4"')[0]
