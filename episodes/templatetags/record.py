@@ -138,10 +138,12 @@ _LABELS = {
 
 
 @register.simple_tag
-def run_swatch(run: int) -> SafeString:
-    """Return a dot in the colour of the run with this id."""
+def run_swatch(run: int, colours: Mapping[int, int] | None = None) -> SafeString:
+    """Return a dot in the colour of the run with this id. `colours`: those of the page's charts, by
+    run, in which no two have the same."""
     return format_html(
-        '<span class="swatch line-{}" aria-hidden="true"></span>', colour_of_run(run)
+        '<span class="swatch line-{}" aria-hidden="true"></span>',
+        (colours or {}).get(run, colour_of_run(run)),
     )
 
 

@@ -11,8 +11,9 @@ from episodes.api.base import ApiView
 from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.figures.comparison.comparison_query import (
     MAX_FILE_TASKS,
+    OWN,
     TASKS,
-    RunComparisonQuery,
+    comparison_of,
 )
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.pages import MAX_TASKS
@@ -22,16 +23,16 @@ from episodes.figures.curves.curve_parameters import AXES
 from episodes.figures.run_splits import TOGETHER
 from episodes.figures.serializers import definitions_content
 
-OWN = ("runs", "x", "from", "to", "splits", "threshold", "limit")
+SWITCHES = ("runs", "x", "from", "to", "splits", "threshold", "limit")
 
 
 class CompareView(ApiView):
     """Runs on the tasks that they share, each task once: success, return, steps and reported tokens, first those by
-    which a run got worse. If all have training steps, those that all have reached count. A key compares its own
+    which a run is worse. If all have training steps, those that all have reached count. A key compares its own
     episodes.
     """
 
-    parameters = (*OWN, "tasks", "environment", "split", "revision", *DEFINITION_PARAMETERS)
+    parameters = (*SWITCHES, *OWN, "environment", "split", "revision", *DEFINITION_PARAMETERS)
 
     @documented(
         "compare_runs",
@@ -39,8 +40,13 @@ class CompareView(ApiView):
         RunComparisonSerializer,
         parameter(
             "runs",
-            "Numbers or names of two runs or more with commas between them; every other is compared "
-            "with the first. Required",
+            "Numbers or names of two runs or more with commas between them. Those that have no task "
+            "in common with most of them are left out. Required",
+        ),
+        parameter(
+            "baseline",
+            "Number or name of the run with which the others are compared. Default: of two or three "
+            "runs the first, of more the one that succeeds most often",
         ),
         parameter(
             "x",
@@ -54,7 +60,9 @@ class CompareView(ApiView):
         parameter("splits", "`together`: all splits that the runs played", enum=(TOGETHER,)),
         parameter("revision", "Code of the environment"),
         parameter(
-            "tasks", "`worse`: only tasks that got worse from the first run to the last", enum=TASKS
+            "tasks",
+            "`worse`: only tasks at which the other runs are worse than the baseline",
+            enum=TASKS,
         ),
         parameter("limit", f"Maximum number of tasks, up to {MAX_FILE_TASKS}; default {MAX_TASKS}"),
         *DEFINITION,
@@ -63,8 +71,7 @@ class CompareView(ApiView):
         viewer = self.reader.viewer
         parameters = request.GET.dict()
         most = given(parameters, "limit", whole_from(1, MAX_FILE_TASKS), MAX_TASKS)
-        query = RunComparisonQuery.parse(parameters, viewer, OWN)
-        pairing = query.pairing(most)
+        query, pairing = comparison_of(parameters, viewer, most, SWITCHES)
         environments = query.environments_of(pairing, viewer)
         content = {
             "runs": [
@@ -73,6 +80,8 @@ class CompareView(ApiView):
                     query.runs, pairing.attempted, pairing.coverage, strict=True
                 )
             ],
+            "baseline": query.runs[pairing.baseline].name,
+            "apart": [[run.name for run in runs] for runs in query.apart],
             "split": query.split,
             "definition": definitions_content(pairing.definition),
             "steps": query.episodes.steps,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from django.db.models import Q
@@ -17,14 +18,16 @@ from environments.scoring.definition import definitions_in_force
 from episodes.figures.comparison.compared_episodes import ComparedEpisodes
 from episodes.figures.comparison.measures import MEASURES
 from episodes.figures.comparison.run_comparison import Pairing, pairing_of
-from episodes.figures.curves.curve_parameters import PARAMETERS, CurveQuery
+from episodes.figures.curves.curve_parameters import PARAMETERS, CurveQuery, run_ids
 from episodes.figures.revision_choice import RevisionChoice
 from episodes.figures.run_splits import SplitChoice, common_split, of_one_split, splits_of
 from episodes.figures.scopes import MAX_COMPARED
 from episodes.models import Run
 
 TASKS = ("worse",)
-"""Which of the shared tasks can be listed instead of all: those that got worse."""
+"""Which of the shared tasks can be listed instead of all: those at which other runs are worse."""
+OWN = ("tasks", "baseline")
+"""Parameters that the comparison has besides those of its curves."""
 MAX_FILE_TASKS = 20_000
 """Tasks in a file at most, and in JSON."""
 _NAMES = [measure.name for measure in MEASURES]
@@ -33,7 +36,7 @@ _NAMES = [measure.name for measure in MEASURES]
 @dataclass(frozen=True, slots=True)
 class RunComparisonQuery:
     runs: Sequence[Run]
-    """Two or more, of which every other is compared with the first."""
+    """Two or more, of which every other is compared with the baseline."""
     curves: CurveQuery
     """Draws the same episodes. Its axis is the training step if that is how they are matched."""
     revision: RevisionChoice
@@ -45,7 +48,14 @@ class RunComparisonQuery:
     can_match: bool
     """Whether all runs have training steps."""
     is_worse_only: bool
-    """Whether only tasks are listed that got worse from the first run to the last."""
+    """Whether only tasks are listed at which the other runs are worse than the baseline."""
+    baseline: int | None
+    """Place of the run with which the others are compared; None: as `pairing_of` says."""
+    left_out: int
+    """Number of runs in the address beyond MAX_COMPARED, which are not compared."""
+    apart: Sequence[Sequence[Run]] = ()
+    """Runs that are not compared, because they have no task in common with `runs`: groups of those
+    that have."""
 
     @classmethod
     def parse(
@@ -64,7 +74,7 @@ class RunComparisonQuery:
                 reason = "it belongs to a comparison of episodes; remove it or runs="
                 raise BadFilter(name, query[name], reason)
         is_worse_only = given(query, "tasks", chosen(TASKS)) is not None
-        curves = CurveQuery.parse(query, viewer, (*others, "tasks"))
+        curves = CurveQuery.parse(query, viewer, (*others, *OWN))
         runs = _runs(curves.runs[:MAX_COMPARED], query.get("runs", ""), viewer)
         revision = RevisionChoice.parse(parameters, viewer)
         splits, split = _splits(runs, curves.split_choice, viewer)
@@ -90,6 +100,8 @@ class RunComparisonQuery:
             episodes=episodes.within(condition),
             can_match=by_step is not None,
             is_worse_only=is_worse_only,
+            baseline=_place_of(given(query, "baseline", partial(run_ids, viewer=viewer)), runs),
+            left_out=max(0, len(curves.runs) - MAX_COMPARED),
         )
 
     @property
@@ -104,6 +116,7 @@ class RunComparisonQuery:
             definitions_in_force(self.curves.definition),
             most,
             self.episodes,
+            baseline=self.baseline,
             is_worse_only=self.is_worse_only,
         )
 
@@ -132,6 +145,54 @@ class RunComparisonQuery:
                         *means,
                     ]
                     yield csv_line(line)
+
+
+def comparison_of(
+    parameters: Mapping[str, str],
+    viewer: Viewer,
+    most: int,
+    others: Collection[str] = PARAMETERS,
+) -> tuple[RunComparisonQuery, Pairing]:
+    """Return the query in an address and the comparison with `most` tasks at most. Raises:
+    BadFilter.
+
+    Where not all runs have a task in common, the most that do are compared.
+    """
+    query = RunComparisonQuery.parse(parameters, viewer, others)
+    pairing = query.pairing(most)
+    if pairing.shared or len(query.runs) == 2:
+        return query, pairing
+    first, *apart = _with_common_tasks(query.runs, viewer)
+    if len(first) == 1:
+        return query, pairing
+    ids = {"runs": ",".join(str(run.pk) for run in first)}
+    left_out = query.left_out
+    query = RunComparisonQuery.parse({**parameters, **ids}, viewer, others)
+    query = replace(query, left_out=left_out, apart=apart)
+    return query, query.pairing(most)
+
+
+def _with_common_tasks(runs: Sequence[Run], viewer: Viewer) -> list[list[Run]]:
+    """Return the runs in groups that have a task in common, the largest first."""
+    episodes = ComparedEpisodes.newest(runs, viewer)
+    groups = list[tuple[list[Run], set[int]]]()
+    for run in runs:
+        tasks = set(episodes.of(run).order_by().values_list("task", flat=True).distinct())
+        for members, common in groups:
+            if tasks & common:
+                members.append(run)
+                common &= tasks
+                break
+        else:
+            groups.append(([run], tasks))
+    return sorted((members for members, _ in groups), key=len, reverse=True)
+
+
+def _place_of(ids: tuple[int, ...] | None, runs: Sequence[Run]) -> int | None:
+    """Return the place of the run that is the baseline; None without one, also where it is not
+    among `runs`."""
+    places = {run.pk: place for place, run in enumerate(runs)}
+    return places.get(ids[0]) if ids else None
 
 
 def _runs(ids: Sequence[int], text: str, viewer: Viewer) -> list[Run]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from environments.display.formats import percent
 from environments.display.numbers import signed
-from episodes.figures.comparison.run_comparison import Pairing, RunFigure, RunsByMeasure
+from episodes.figures.comparison.run_comparison import Pairing, RunFigure
 from episodes.models import Run
 
 
@@ -22,20 +22,20 @@ class Conclusion:
 
 
 def conclusions_of(pairing: Pairing) -> list[Conclusion]:
-    """Return a conclusion for each run but the first; none below two shared tasks."""
+    """Return a conclusion for each run but the baseline; none below two shared tasks."""
     by_name = {runs.measure.name: runs for runs in pairing.measures}
     if "success" not in by_name:
         return []
     success, return_ = by_name["success"], by_name.get("return")
     return [
-        _conclusion(success.runs[0], figure, _pair(return_, place))
+        _conclusion(
+            success.runs[pairing.baseline],
+            figure,
+            (return_.runs[pairing.baseline], return_.runs[place]) if return_ else (),
+        )
         for place, figure in enumerate(success.runs)
         if figure.evidence is not None
     ]
-
-
-def _pair(by_measure: RunsByMeasure | None, place: int) -> Sequence[RunFigure]:
-    return (by_measure.runs[0], by_measure.runs[place]) if by_measure else ()
 
 
 def _conclusion(first: RunFigure, other: RunFigure, returns: Sequence[RunFigure]) -> Conclusion:

@@ -22,9 +22,15 @@ from episodes.browsing.task_lines import name_tasks, task_line_of
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import definitions_context, return_in
-from episodes.figures.comparison.comparison_query import MAX_FILE_TASKS, RunComparisonQuery
+from episodes.figures.comparison.comparison_query import (
+    MAX_FILE_TASKS,
+    OWN,
+    comparison_of,
+)
 from episodes.figures.comparison.conclusions import conclusions_of
 from episodes.figures.comparison.measures import MEASURES
+from episodes.figures.comparison.ranking import measures_of, ranking_of
+from episodes.figures.comparison.run_comparison import MAX_IN_ORDER
 from episodes.figures.comparison.run_settings import settings_of
 from episodes.figures.curves.curve_parameters import PARAMETERS as SWITCHES
 from episodes.figures.curves.curve_series import curve_charts
@@ -34,7 +40,7 @@ from episodes.figures.run_splits import in_split, labelled
 from episodes.figures.scopes import MAX_COMPARED, scope_of
 from episodes.filtering.columns import with_list_columns
 from episodes.models import Episode
-from episodes.transcript.comparison import comparison_of
+from episodes.transcript import comparison as episode_comparison
 from episodes.transcript.peers import pairs_to_compare
 from episodes.transcript.steps import TranscriptView
 from episodes.visibility import blind_to
@@ -50,7 +56,7 @@ MIN_BLOCKS = 40
 @takes(
     "episodes",
     "row",
-    "tasks",
+    *OWN,
     "revision",
     "environment",
     "split",
@@ -105,29 +111,36 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
         "turned": f"{right_side.pk},{left_side.pk}",
         "definition": definition,
         "own_definition": left_side.environment.default_return,
-        "comparison": comparison_of(left_side, right_side, view, number(request, "row")),
+        "comparison": episode_comparison.comparison_of(
+            left_side, right_side, view, number(request, "row")
+        ),
     }
     return render(request, "figures/compare.html", context)
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
-    """Return the page for `?runs=3,4` or names, which compares every other run with the first,
+    """Return the page for `?runs=3,4` or names, which compares the runs with one of them,
     or its CSV file. Raises: BadFilter."""
     viewer = viewer_of(request.user)
-    query = RunComparisonQuery.parse(request.GET.dict(), viewer)
-    if query.curves.format == "csv":
-        pairing = query.pairing(MAX_FILE_TASKS)
+    is_file = request.GET.get("format") == "csv"
+    query, pairing = comparison_of(
+        request.GET.dict(), viewer, MAX_FILE_TASKS if is_file else MAX_TASKS
+    )
+    if is_file:
         headers = definition_header(pairing.definition) | coverage_header(pairing.coverage)
         return csv_response("compared-runs.csv", query.csv_lines(pairing, viewer), headers)
-    pairing, drawing = query.pairing(MAX_TASKS), curve_charts(query.curves, MIN_BLOCKS)
+    drawing = curve_charts(query.curves, MIN_BLOCKS)
     settings = settings_of(query.runs)
+    different = [setting for setting in settings if setting.is_different]
+    is_ranked = len(query.runs) > MAX_IN_ORDER
     measures = {line.measure for line in pairing.measures}
     lines = task_lines([pair.task for pair in pairing.tasks], viewer)
     of_part = query_string(**in_split(query.split), revision=query.revision.name)
     switches = request.GET.copy()
     switches["x"], switches["y"] = query.curves.x, ",".join(query.curves.figures)
-    panel, count = panel_of(request, drawing), len(query.curves.runs)
-    if count > MAX_COMPARED:
+    panel = panel_of(request, drawing)
+    if query.left_out:
+        count = MAX_COMPARED + query.left_out
         panel["notes"] = [
             f"The first {MAX_COMPARED} of {count:,} runs are compared.",
             *panel["notes"],
@@ -136,10 +149,20 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "most_runs": MAX_COMPARED,
         "switches": switches,
         "runs": query.runs,
+        "colours": {int(line.key): line.colour for line in drawing.series},
+        "baseline": query.runs[pairing.baseline],
+        "ranking": ranking_of(query.runs, pairing) if is_ranked else [],
+        "ranked_measures": measures_of(pairing),
+        "is_ranked": is_ranked,
+        "apart": query.apart,
         "picker_address": reverse("compare"),
         "comparison": query,
         "pairing": pairing,
-        "different": [setting for setting in settings if setting.is_different],
+        "different": different,
+        "settings_of_runs": [
+            (run, [setting.values[place] for setting in different])
+            for place, run in enumerate(query.runs)
+        ],
         "equal": [setting for setting in settings if not setting.is_different],
         "conclusions": conclusions_of(pairing),
         "measures": [measure for measure in MEASURES if measure in measures],

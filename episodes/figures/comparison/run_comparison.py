@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
 from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Sum, Value, When
@@ -35,7 +36,8 @@ MAX_TASKS = 20_000
 """Rows of each run that are read, those of the tasks that were created first: so many take about 40
 ms. A task has one row, and one more for each kind of ending that is counted apart."""
 
-
+MAX_IN_ORDER = 3
+"""Runs of which the first is the baseline: somebody who compares few names them in order."""
 NO_TALLIES = ((0, 0.0),) * len(MEASURES)
 
 
@@ -56,11 +58,11 @@ class RunFigure(NamedTuple):
     attempts: int
     """Number of attempts at these tasks that have the measure."""
     evidence: PairedEvidence | None
-    """What the differences from the first run say; None for the first, and below two tasks."""
+    """What the differences from the baseline say; None for the baseline, and below two tasks."""
 
     @property
     def verdict(self) -> str:
-        """Return "worse" or "better" if it differs clearly from the first run, else an empty
+        """Return "worse" or "better" if it differs clearly from the baseline, else an empty
         text."""
         if self.evidence is None or not self.evidence.is_significant:
             return ""
@@ -68,7 +70,7 @@ class RunFigure(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return how it differs from the first run."""
+        """Return how it differs from the baseline."""
         if not self.verdict or self.evidence is None:
             return "not significant"
         return self.measure.less if self.evidence.difference < 0 else self.measure.more
@@ -92,12 +94,36 @@ class TaskFigure(NamedTuple):
     measure: Measure
     means: Sequence[float]
     """By run; empty if a run lacks the measure."""
-    difference: float | None
-    """Mean of the last run minus that of the first."""
+    baseline: int
+    """Place of the baseline among the runs."""
+
+    @property
+    def own(self) -> float:
+        """Return the mean of the baseline."""
+        return self.means[self.baseline]
+
+    @property
+    def _others(self) -> list[float]:
+        return [mean for place, mean in enumerate(self.means) if place != self.baseline]
+
+    @property
+    def lowest(self) -> float:
+        """Return the lowest mean of another run."""
+        return min(self._others)
+
+    @property
+    def highest(self) -> float:
+        return max(self._others)
+
+    @property
+    def difference(self) -> float | None:
+        """Return the mean of the other runs minus the baseline's; None if a run lacks the
+        measure."""
+        return difference_of(fmean(self._others), self.own) if self.means else None
 
     @property
     def gain(self) -> float:
-        """Return the difference with a sign that is below 0 if the last run is worse."""
+        """Return the difference with a sign that is below 0 if the other runs are worse."""
         difference = self.difference or 0.0
         return -difference if self.measure.is_cost else difference
 
@@ -108,6 +134,8 @@ class PairedTask(NamedTuple):
     """By measure, then by run; the tally of success counts all attempts."""
     means: Sequence[Sequence[float]]
     """By measure, then by run; empty for a measure that a run lacks."""
+    baseline: int
+    """Place of the baseline among the runs."""
 
     @property
     def attempts(self) -> list[int]:
@@ -116,25 +144,28 @@ class PairedTask(NamedTuple):
 
     @property
     def p(self) -> float:
-        """How likely rates of success at least as different as those of the first and the last run
-        are by chance."""
-        (attempts, successes), (last_attempts, last_successes) = (
-            self.tallies[0][0],
-            self.tallies[0][-1],
+        """How likely rates of success at least as different as those of the baseline and of the
+        other runs together are by chance."""
+        attempts, successes = map(sum, zip(*self.tallies[0], strict=True))
+        own_attempts, own_successes = self.tallies[0][self.baseline]
+        return exact_test(
+            int(successes - own_successes),
+            int(attempts - own_attempts),
+            int(own_successes),
+            own_attempts,
         )
-        return exact_test(int(last_successes), last_attempts, int(successes), attempts)
 
     @property
     def is_worse(self) -> bool:
-        """Whether the last run is worse than the first by success, or by return where success is
-        equal."""
+        """Whether the other runs are worse than the baseline by success, or by return where success
+        is equal."""
         success, return_, *_ = self.figures
         return (success.gain, return_.gain) < (0.0, 0.0)
 
     @property
     def figures(self) -> list[TaskFigure]:
         return [
-            TaskFigure(measure, means, difference_of(means[-1], means[0]) if means else None)
+            TaskFigure(measure, means, self.baseline)
             for measure, means in zip(MEASURES, self.means, strict=True)
         ]
 
@@ -144,14 +175,16 @@ class Pairing:
     definition: Definitions
     """The definition of the attempts, or the definitions of their environments where these
     differ."""
+    baseline: int
+    """Place of the run with which the others are compared."""
     measures: Sequence[RunsByMeasure]
-    """Those that all runs have at a shared task: first those by which a run got worse, in the order
+    """Those that all runs have at a shared task: first those by which a run is worse, in the order
     of MEASURES."""
     tasks: Sequence[PairedTask]
-    """Shared tasks, first those that got significantly worse from the first run to the last, then
-    others that did, by success and by the other measures."""
+    """Shared tasks, first those at which the other runs are significantly worse than the baseline,
+    then others at which they are, by success and by the other measures."""
     worse: int
-    """Number of shared tasks that got worse from the first run to the last."""
+    """Number of shared tasks at which the other runs are worse than the baseline."""
     shared: int
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
@@ -178,29 +211,38 @@ def pairing_of(
     most: int,
     episodes: ComparedEpisodes | None = None,
     *,
+    baseline: int | None = None,
     is_worse_only: bool = False,
 ) -> Pairing:
     """Compare one run or more by their attempts, each task by the definition of its environment.
 
-    The result has `most` tasks at most, with `is_worse_only` of those that got worse. Two queries
-    for each run, and two more.
+    `baseline`: place of the run with which the others are compared; None: of up to MAX_IN_ORDER
+    runs the first, of more the one that succeeds most often. The result has `most` tasks at most,
+    with `is_worse_only` of those at which the others are worse. Two queries for each run, and two
+    more.
     """
     episodes = episodes or ComparedEpisodes()
     has_tokens = Rollout.objects.filter(episode__isnull=False).exists()
     totals_by_run = [_totals(run, definitions, episodes, has_tokens=has_tokens) for run in runs]
     shared = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
     tasks = [
-        _paired_task(task, [totals.tasks[task] for totals in totals_by_run]) for task in shared
+        _paired_task(task, [totals.tasks[task] for totals in totals_by_run], baseline or 0)
+        for task in shared
     ]
+    if baseline is None and len(runs) > MAX_IN_ORDER and tasks:
+        baseline = _best(tasks)
+        tasks = [task._replace(baseline=baseline) for task in tasks]
+    baseline = baseline or 0
     measures = [
         measure
         for place in range(len(MEASURES))
-        if (measure := _by_measure(place, runs, tasks)) is not None
+        if (measure := _by_measure(place, runs, tasks, baseline)) is not None
     ]
     worse = [task for task in tasks if task.is_worse]
     largest = largest_significant([task.p for task in tasks])
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
+        baseline=baseline,
         measures=sorted(measures, key=lambda measure: not measure.is_regression),
         tasks=heapq.nsmallest(
             most,
@@ -286,18 +328,29 @@ def _added(first: Sequence[Tally], second: Sequence[Tally]) -> list[Tally]:
     ]
 
 
-def _paired_task(task: int, totals: Sequence[Sequence[Tally]]) -> PairedTask:
+def _best(tasks: Sequence[PairedTask]) -> int:
+    """Return the place of the run that succeeds most often, of equal ones that with the highest
+    return."""
+    count = len(tasks[0].tallies[0])
+
+    def mean(place: int, run: int) -> float:
+        return fmean(task.means[place][run] if task.means[place] else 0.0 for task in tasks)
+
+    return max(range(count), key=lambda run: (mean(0, run), mean(1, run)))
+
+
+def _paired_task(task: int, totals: Sequence[Sequence[Tally]], baseline: int) -> PairedTask:
     """Return a task. `totals`: by run, then by measure."""
     tallies = list(zip(*totals, strict=True))
     means = [
         [total / count for count, total in runs] if all(count for count, _ in runs) else []
         for runs in tallies
     ]
-    return PairedTask(task, tallies, means)
+    return PairedTask(task, tallies, means, baseline)
 
 
 def _by_measure(
-    place: int, runs: Sequence[Run], tasks: Sequence[PairedTask]
+    place: int, runs: Sequence[Run], tasks: Sequence[PairedTask], baseline: int
 ) -> RunsByMeasure | None:
     """Return the runs by the measure at this place; None if no task has it."""
     rows = [task for task in tasks if task.means[place]]
@@ -307,7 +360,7 @@ def _by_measure(
     most_resampled = MAX_RESAMPLED // max(1, len(runs) - 1)
     figures = list[RunFigure]()
     for number, (run, means) in enumerate(zip(runs, means_by_run, strict=True)):
-        differences = list(map(difference_of, means, means_by_run[0]))
+        differences = list(map(difference_of, means, means_by_run[baseline]))
         mean, deviation = mean_and_deviation(means)
         figures.append(
             RunFigure(
@@ -317,7 +370,9 @@ def _by_measure(
                 reach=Z_95 * deviation / math.sqrt(len(rows) - 1) if len(rows) > 1 else None,
                 attempts=sum(row.tallies[place][number][0] for row in rows),
                 evidence=(
-                    evidence_of(differences, most_resampled) if number and len(rows) > 1 else None
+                    evidence_of(differences, most_resampled)
+                    if number != baseline and len(rows) > 1
+                    else None
                 ),
             )
         )

@@ -32,7 +32,7 @@ class ConclusionSerializer(s.Serializer[Any]):
 
 
 class DifferenceSerializer(s.Serializer[Any]):
-    mean = s.FloatField(source="difference", help_text="Mean of the run minus that of the first")
+    mean = s.FloatField(source="difference", help_text="Mean of the run minus the baseline's")
     low = s.FloatField(help_text="Lower end of its 95 % interval")
     high = s.FloatField()
     is_resampled = s.BooleanField(
@@ -42,7 +42,7 @@ class DifferenceSerializer(s.Serializer[Any]):
         allow_null=True, help_text="Cohen's d of paired differences; null if all are equal"
     )
     p = s.FloatField(help_text="Two-sided p of the exact sign test")
-    above = s.IntegerField(source="wins", help_text="Tasks at which it is above the first run")
+    above = s.IntegerField(source="wins", help_text="Tasks at which it is above the baseline")
     below = s.IntegerField(source="losses")
 
 
@@ -55,16 +55,16 @@ class RunFigureSerializer(s.Serializer[Any]):
     )
     attempts = s.IntegerField(help_text="Attempts at these tasks that have the measure")
     difference = DifferenceSerializer(
-        source="evidence", allow_null=True, help_text="Null for the first run, and below two tasks"
+        source="evidence", allow_null=True, help_text="Null for the baseline, and below two tasks"
     )
     verdict = s.ChoiceField(
-        ["better", "worse", ""], help_text="Empty: no significant difference from the first run"
+        ["better", "worse", ""], help_text="Empty: no significant difference from the baseline"
     )
 
 
 class MeasureSerializer(s.Serializer[Any]):
     name = s.ChoiceField(NAMES, source="measure.name")
-    is_regression = s.BooleanField(help_text="Whether a run got worse by it")
+    is_regression = s.BooleanField(help_text="Whether a run is worse by it")
     tasks = s.IntegerField(help_text="Tasks at which all runs have it")
     runs = RunFigureSerializer(many=True)
 
@@ -72,7 +72,7 @@ class MeasureSerializer(s.Serializer[Any]):
 class TaskMeasureSerializer(s.Serializer[Any]):
     name = s.ChoiceField(NAMES, source="measure.name")
     means = s.ListField(child=s.FloatField(), help_text="By run")
-    difference = s.FloatField(help_text="Mean of the last run minus that of the first")
+    difference = s.FloatField(help_text="Mean of the other runs minus the baseline's")
 
 
 class ComparedTaskSerializer(s.Serializer[Any]):
@@ -80,7 +80,7 @@ class ComparedTaskSerializer(s.Serializer[Any]):
     environment = s.CharField()
     attempts = s.ListField(child=s.IntegerField(), help_text="By run")
     p = s.FloatField(
-        help_text="Two-sided p of Fisher's exact test of the successes of the first and the last run"
+        help_text="Two-sided p of Fisher's exact test of the successes of the baseline and the others"
     )
     measures = TaskMeasureSerializer(many=True)
 
@@ -93,6 +93,12 @@ class SettingSerializer(s.Serializer[Any]):
 
 class RunComparisonSerializer(s.Serializer[Any]):
     runs = ComparedRunSerializer(many=True)
+    baseline = s.CharField(help_text="Name of the run with which the others are compared")
+    apart = s.ListField(
+        child=s.ListField(child=s.CharField()),
+        help_text="Runs that are not compared, because they have no task in common with `runs`: "
+        "groups of those that have",
+    )
     split = SplitNameSerializer(
         allow_null=True, help_text="Split whose episodes alone count; null: all"
     )
@@ -105,5 +111,7 @@ class RunComparisonSerializer(s.Serializer[Any]):
     shared = s.IntegerField(help_text="Number of tasks that all runs attempted")
     conclusions = ConclusionSerializer(many=True)
     measures = MeasureSerializer(many=True)
-    tasks = ComparedTaskSerializer(many=True, help_text="First those that got significantly worse")
+    tasks = ComparedTaskSerializer(
+        many=True, help_text="First those at which the others are significantly worse"
+    )
     settings = SettingSerializer(many=True)
