@@ -19,9 +19,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 def refuse_others(request: HttpRequest, names: Collection[str]) -> None:
-    """Refuse parameters of the address other than `names`. Raises: BadFilter."""
+    """Refuse parameters of the address other than `names`, except empty ones. Raises: BadFilter."""
     for name, value in request.GET.dict().items():
-        if name not in names:
+        if name not in names and value.strip():
             raise unknown_name(name, value, names)
 
 

@@ -137,7 +137,7 @@ class Filters:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], viewer: Viewer, *, also: Collection[str] = ()) -> Self:
-        """Return the filter in an address; empty values count as absent. `also`: further parameters
+        """Return the filter in an address; empty values count as absent, of any name. `also`: further parameters
         of the page.
 
         Raises: BadFilter for unknown parameters, for values that are not allowed, and for
@@ -149,7 +149,7 @@ class Filters:
                 refuse_double(query, name)
                 if text := trimmed(value):
                     values[name] = declaration.parse(name, text)
-            elif name not in also:
+            elif name not in also and trimmed(value):
                 raise cls.unknown(name, value, also)
         filters = cls.of(values, viewer)
         filters.check()

@@ -25,6 +25,8 @@ Sketch = Sequence[tuple[float, int]]
 """Pairs of value and count: ascending by value, each value once, counts positive."""
 
 MAX_VALUES = 32
+OUTLIER = 10.0
+"""Distance of an outlier from the values beside it, in usual sizes."""
 
 
 def sketch_of(values: Iterable[float]) -> Sketch:
@@ -116,6 +118,38 @@ def count_of(sketch: Sketch) -> int:
 def mean_of(sketch: Sketch) -> float | None:
     """Return the mean; None for an empty sketch."""
     return _mean(sketch, count_of(sketch)) if sketch else None
+
+
+def usual_size(sketch: Sketch) -> float:
+    """Return the median size of the values other than 0, among which a rare success is no outlier; 0
+    without any."""
+    sizes = merged([[(abs(value), count)] for value, count in sketch if value])
+    return _quantile(sizes, list(accumulate(count for _, count in sizes)), 0.5) if sizes else 0.0
+
+
+class Outliers(NamedTuple):
+    """Values far outside of the others."""
+
+    farthest: float
+    low: float
+    """Values below it and above `high` are outliers."""
+    high: float
+    mean: float
+    """About that of the others."""
+
+
+def outliers_of(sketch: Sketch) -> Outliers | None:
+    """Return the values that are outside of the 10th and the 90th percentile by OUTLIER usual sizes;
+    None without any."""
+    _, mean, p10, p90, lowest, highest = moments_of(sketch)
+    if mean is None or p10 is None or p90 is None or lowest is None or highest is None:
+        return None
+    reach = OUTLIER * max(usual_size(sketch), abs(p10), abs(p90))
+    low, high = p10 - reach, p90 + reach
+    if low <= lowest and highest <= high:
+        return None
+    rest = [(value, count) for value, count in sketch if low <= value <= high]
+    return Outliers(max(lowest, highest, key=abs), low, high, mean_of(rest) or 0.0)
 
 
 class Moments(NamedTuple):

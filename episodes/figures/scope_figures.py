@@ -15,7 +15,16 @@ from environments.scoring.convention import Coverage, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
 from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
-from episodes.attempts.sketches import Moments, Sketch, above, error_of, moments_of, sketch_of
+from episodes.attempts.sketches import (
+    Moments,
+    Outliers,
+    Sketch,
+    above,
+    error_of,
+    moments_of,
+    outliers_of,
+    sketch_of,
+)
 from episodes.attempts.summary import (
     CallCounts,
     Distributions,
@@ -142,6 +151,17 @@ class ScopeFigures(SuccessRate):
     @property
     def highest(self) -> float | None:
         return self._of_returns.highest
+
+    @property
+    def is_mean_usual(self) -> bool:
+        """Whether the mean lies between the 10th and the 90th percentile."""
+        mean, p10, p90 = self.mean, self.p10, self.p90
+        return mean is None or p10 is None or p90 is None or p10 <= mean <= p90
+
+    @property
+    def outliers(self) -> Outliers | None:
+        """Returns far outside of the others; None if there are none."""
+        return outliers_of(self._returns)
 
     @cached_property
     def successes(self) -> int:

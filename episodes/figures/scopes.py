@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from django.db.models import Count, Max, Q, QuerySet, Value
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Value
 
 from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -268,6 +268,15 @@ def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -
         return Overlaid(parts, len(parts))
     filters = without_people(filters)
     episodes = NamedRows.of(filters).episodes(for_figures=True)
+    if by == "environment":
+        # there are few, so each is asked for a first episode, which reads no table
+        of_environment = episodes.order_by().filter(environment=OuterRef("pk"))
+        environments = Environment.objects.seen_by(filters.viewer).order_by("pk")
+        played = environments.filter(Exists(of_environment)).values_list("name", flat=True)
+        with_step = played.filter(Exists(of_environment.filter(run_step__isnull=False)))
+        every = (needs_step and list(with_step)) or list(played)
+        parts = [OverlaidPart(replace(filters, environment=name), name) for name in every]
+        return Overlaid(parts[-MAX_SERIES:], len(parts))
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and (condition := visible_runs(filters.viewer)):
         recent = recent.filter(run__in=Run.objects.filter(condition))
@@ -285,9 +294,6 @@ def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -
             stepless=names,
             unnamed_count=len(stepless) - len(names),
         )
-    if by == "environment":
-        names_by_id = dict(Environment.objects.filter(pk__in=newest).values_list("pk", "name"))
-        newest = [names_by_id[pk] for pk in newest]
     parts = [OverlaidPart(replace(filters, **{by: name}), name) for name in newest]
     return Overlaid(parts, len(values))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from statistics import median
 
 from django.urls import reverse
 
 from environments.display.numbers import plain
+from episodes.attempts.sketches import OUTLIER, sketch_of, usual_size
 from episodes.doctor.checks import check
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
@@ -26,7 +26,9 @@ MIN_ATTEMPTS = 4
 
 @check(
     "Returns far outside of others at the same task",
-    factor("outlier", 10.0, "distance of a return from all others at its task, in usual returns"),
+    factor(
+        "outlier", OUTLIER, "distance of a return from all others at its task, in usual returns"
+    ),
 )
 def outlying_returns(scope: DoctorScope) -> DoctorFinding:
     attempts_by_task = defaultdict[int, list[tuple[float, SampledAttempt]]](list)
@@ -36,9 +38,7 @@ def outlying_returns(scope: DoctorScope) -> DoctorFinding:
     tasks = [attempts for attempts in attempts_by_task.values() if len(attempts) >= MIN_ATTEMPTS]
     if not tasks:
         return too_little(f"Needs a task with {MIN_ATTEMPTS} attempts; there is none.")
-    # without the zeros, among which a rare success is no outlier
-    sizes = [abs(value) for attempts in tasks for value, _ in attempts if value]
-    usual = median(sizes) if sizes else 0.0
+    usual = usual_size(sketch_of(value for attempts in tasks for value, _ in attempts))
     outliers = list[tuple[float, float, SampledAttempt]]()
     for attempts in tasks:
         attempts.sort(key=lambda pair: pair[0])

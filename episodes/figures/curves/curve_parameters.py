@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, Literal, get_args
 
 from environments.database.storable import id_in
 from environments.display.numbers import digits_of
@@ -81,9 +81,9 @@ class CurveQuery:
     """What is drawn, each in a chart of its own, over the same part of the same axis."""
     scalars: tuple[str, ...] = ()
     """Names of the scalars that are drawn below, each in a chart of its own."""
-    by: Overlay | None = None
-    """Draw one curve for each run, environment or model; None draws a single curve of all
-    episodes."""
+    by: Overlay | Literal["all"] | None = None
+    """Draw one curve for each run, environment or model; `all`: a single curve of all episodes; None:
+    one for each environment, if there are several."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
     group: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class CurveQuery:
             axis=value("x", chosen(AXES), None),
             figures=figures,
             scalars=scalars,
-            by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
+            by=value("by", chosen((*OVERLAYS, "all")), None),
             runs=value("runs", partial(run_ids, viewer=viewer), ()),
             group=value("group", _keys, ()),
             has_failed=value("failed", flag, True),

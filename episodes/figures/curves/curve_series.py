@@ -13,6 +13,7 @@ from typing import NamedTuple
 from django.db.models import Exists, OuterRef
 
 from environments.database.json_rows import among
+from environments.display.numbers import digits_of, signed
 from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
 from environments.scoring.convention import Coverage
@@ -78,6 +79,8 @@ DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 """Lengths of dashes and gaps in pixels; empty: solid."""
 ALIKE = 4
 """Lines of a chart, one after another, that have the same dashes."""
+_SETTLED = frozenset(("environment", "run", "task"))
+"""Conditions whose episodes have one scale of rewards; others may pool several environments."""
 MAX_COMPONENT_LINES = 12
 MAX_CHART_POINTS = 6_000
 """Points of all curves of a chart together, if they are many."""
@@ -353,6 +356,33 @@ class CurveCharts:
         return list(dict.fromkeys(filter(None, notes)))
 
     @property
+    def outlying(self) -> list[tuple[str, str]]:
+        """A sentence for each curve of which a few returns carry the mean, or that of some points,
+        and the query string of the curve without these."""
+        rows = list[tuple[str, str]]()
+        for line in self.series if "return" in self.query.figures else ():
+            total = line.curve.total
+            if total is None or (outliers := total.outliers) is None:
+                continue
+            low, high, points = outliers.low, outliers.high, line.curve.points
+            carried = [
+                point
+                for point in points
+                if not point.is_mean_usual
+                and not (low <= (point.lowest or 0.0) and (point.highest or 0.0) <= high)
+            ]
+            if total.is_mean_usual and not carried:
+                continue
+            place = f" at {len(carried):,} of {len(points):,} points" if total.is_mean_usual else ""
+            text = (
+                f"{line.label}: a few returns, as far as {signed(outliers.farthest)}, carry the mean"
+                f"{place}. Without them the mean is about {signed(outliers.mean)}."
+            )
+            ends = {"return_from": digits_of(low), "return_to": digits_of(high)}
+            rows.append((text, line.filter.to_query(**line.parts, **ends)))
+        return rows
+
+    @property
     def steps_of_a_point(self) -> int:
         """Number of training steps that a point averages, at most; 1 on another axis."""
         steps = [line.curve.steps_of_a_point for line in self.series]
@@ -476,6 +506,10 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     """Return the curves that `query` describes, in which every episode follows the definition of
     its own environment. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     rows, filters = NamedRows.of(query.filter), query.filter
+    if query.by is None and not query.runs and _SETTLED.isdisjoint(filters.names_of_conditions):
+        by_environment = replace(query, by="environment")
+        overlay = _overlay(by_environment)
+        query = by_environment if len(overlay.parts) > 1 else query
     overlay = _overlay(query)
     parts = [part for part in overlay.parts if not (part.run and part.run.state == "failed")]
     failed = len(overlay.parts) - len(parts)
@@ -537,7 +571,7 @@ def _overlay(query: CurveQuery) -> Overlaid:
     filters = query.filter
     if query.runs:
         return of_runs(filters, query.runs[:MAX_SERIES])
-    if query.by is not None:
+    if query.by is not None and query.by != "all":
         return overlaid(filters, query.by, needs_step=query.x == "step")
     names = filters.values()
     label = " · ".join(text for name, text in names.items() if name not in DEFINITION_PARAMETERS)

@@ -84,7 +84,7 @@ SIZES = (
     ("10x5.6", "slide: 10 in wide, charts 5.6 in high"),
 )
 NO_MATPLOTLIB = 'its operator adds it with pip install "orsweb[figures]"'
-_BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
+_BY = (("all", "All together"), *((name, f"By {name}") for name in OVERLAYS))
 
 
 @require_safe
