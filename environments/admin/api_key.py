@@ -26,7 +26,7 @@ from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasF
 from environments.admin.base import ReadOnlyAdmin, author_of, note
 from environments.filtering.addresses import takes
 from environments.keys.keyring import ring
-from environments.keys.quota_lines import quota_lines
+from environments.keys.quota_rows import quota_lines
 from environments.keys.stored_keys import change_key, facts_of, make_key, revoke_key, status_of
 from environments.models import ApiKey
 

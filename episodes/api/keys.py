@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.keys.agent_key import SCOPES
-from environments.keys.quota_lines import quota_lines
+from environments.keys.quota_rows import quota_lines
 from environments.models import ApiKey
 from environments.quotas import DESCRIPTIONS
 from episodes.api.base import ApiView

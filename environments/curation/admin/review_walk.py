@@ -16,7 +16,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from environments.curation.admin.bulk import LIST_PARAMETERS, selection_of
-from environments.curation.admin.sorted_selection import batch_of, check_cursor
+from environments.curation.admin.tasks_by_figure import batch_of, check_cursor
 from environments.curation.selection import Count
 from environments.filtering.parameters import BadFilter
 

@@ -24,10 +24,10 @@ from environments.curation.admin.bulk import (
 )
 from environments.curation.admin.exports import export_redirect, export_view
 from environments.curation.admin.imports import import_view, preview_view
-from environments.curation.admin.sorted_selection import check_cursor
 from environments.curation.admin.study_from_tasks import study_redirect
 from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.curation.admin.task_page import TaskPage
+from environments.curation.admin.tasks_by_figure import check_cursor
 from environments.curation.searchable_fields import field_names
 from environments.curation.selection import Selection
 from environments.curation.task_search import OPERATORS, FieldTest

@@ -19,7 +19,7 @@ from django.db.models.functions import Left
 
 from environments import conf
 from environments.curation.actions.tags import tag_names
-from environments.curation.admin.sorted_selection import batch_of
+from environments.curation.admin.tasks_by_figure import batch_of
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.task_filter import ANY_STATE, SORTS

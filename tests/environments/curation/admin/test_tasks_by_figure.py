@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from environments.curation.admin import sorted_selection
-from environments.curation.admin.sorted_selection import batch_of
+from environments.curation.admin import tasks_by_figure
+from environments.curation.admin.tasks_by_figure import batch_of
 from environments.curation.selection import Selection
 from environments.models import Task
 from tests.environments.curation.tasks import make_tasks
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, too, all tasks are sorted."""
-    monkeypatch.setattr(sorted_selection, "MAX_SORT_SECONDS", 60.0)
+    monkeypatch.setattr(tasks_by_figure, "MAX_SORT_SECONDS", 60.0)
 
 
 def in_order(wanted: Selection) -> list[int]:
@@ -61,7 +61,7 @@ def test_it_sorts_as_many_as_it_can_and_says_so(monkeypatch: pytest.MonkeyPatch)
     tasks = make_tasks(6)
     attempted(tasks[0], 4, 2)
     assert batch_of(select(sort="-attempts")).sorted_among is None
-    monkeypatch.setattr(sorted_selection, "MAX_SORTED", 3)
+    monkeypatch.setattr(tasks_by_figure, "MAX_SORTED", 3)
     batch = batch_of(select(sort="-attempts"))
     # unplayed tasks come last
     assert (batch.sorted_among, batch.ids) == (3, (tasks[0], tasks[5], tasks[4]))
