@@ -36,8 +36,8 @@ from environments.runtime.records import (
     StepStatus,
 )
 from episodes.models import Episode, Step
-from episodes.recording.after_crash import explanations, store_reports
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
+from episodes.recording.fatal_environments import explanations, store_reports
 from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupted
 from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live

@@ -11,8 +11,8 @@ from django.utils import timezone
 from environments.runtime.crash_notes import NotedCall
 from environments.runtime.incident_reports import IncidentReport, LeftBehind
 from episodes.models import Episode, Incident
-from episodes.recording import after_crash
-from episodes.recording.after_crash import store_reports
+from episodes.recording import fatal_environments
+from episodes.recording.fatal_environments import store_reports
 from episodes.removal.batch import new_removal, remove_all
 from tests.environments.agents.ors.serving import in_database, opened, serving
 from tests.people import client_of
@@ -99,7 +99,7 @@ def test_the_replay_shows_it_to_those_who_see_incidents() -> None:
 
 
 def test_only_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(after_crash, "MAX_EXCEPTIONS", 3)
+    monkeypatch.setattr(fatal_environments, "MAX_EXCEPTIONS", 3)
     make_environment()
     for number in range(5):
         stored(0, f"Error{number}", timezone.now() + timedelta(seconds=number))
