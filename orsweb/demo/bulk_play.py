@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from random import Random
+from textwrap import shorten
 from typing import Any
 
 from environments.errors import EnvironmentFault
@@ -52,15 +53,19 @@ async def play_all(
     commit = asyncio.Event()
     for episode in sorted(episodes, key=lambda episode: episode.now):
         record.record(*episode.rows)
-    source = next(
-        (episode for episode in reversed(episodes) if episode.part.environment == "math"),
-        episodes[-1],
-    )
-    upload = json.dumps({"events": _conversation(source)}).encode()
-    for chunk in read_events(upload, "", source.now).chunks:
-        record.upload(chunk, commit.set)  # after all others
+    sources = [
+        episode for episode in episodes if episode.part.environment == "math" and episode.part.run
+    ]
+    for source in (sources or episodes)[-CONVERSATIONS:]:
+        upload = json.dumps({"events": _conversation(source)}).encode()
+        for chunk in read_events(upload, "", source.now).chunks:
+            record.upload(chunk, commit.set)  # after all others
     await commit.wait()
     progress(len(parts), len(parts))
+
+
+CONVERSATIONS = 12
+"""Newest episodes with which a client uploads what its model wrote."""
 
 
 class PlayedEpisode:
@@ -69,6 +74,7 @@ class PlayedEpisode:
     def __init__(self, part: ScriptPart, number: int, start: float, random: Random) -> None:
         self.part, self.now = part, start
         self.rows: list[Row] = []
+        self.prompt_json = "[]"
         self._random = random
         self._calls_left = part.max_calls
         has_spec = part.spec is not None
@@ -103,8 +109,9 @@ class PlayedEpisode:
                 await self._instance.set_up()
             self.now += self._random.uniform(0.01, 0.2)
             episode.ready = self.now
+            self.prompt_json = await self._instance.prompt_json()
             note = episode.noted_row(
-                prompt_json=await self._instance.prompt_json(),
+                prompt_json=self.prompt_json,
                 tools_json=await self._instance.task_tools_json(),
             )
             assert note is not None
@@ -140,16 +147,20 @@ class PlayedEpisode:
 
 def _conversation(episode: PlayedEpisode) -> list[dict[str, Any]]:
     """Return the events of a conversation that a client uploads with its episode."""
-    session = episode.request.sid
+    session, prompt = episode.request.sid, _text_of(json.loads(episode.prompt_json))
     contents: list[tuple[str, str, dict[str, Any]]] = [
         ("system_message", "You solve word problems. Answer with one number.", {}),
-        ("user_message", "A word problem.", {}),
+        ("user_message", prompt, {}),
     ]
     for step in (row for row in episode.rows if isinstance(row, StepTaken)):
         contents += [
             ("reasoning", "I add the numbers up\nand check the sum.", {}),
             ("tool_call", step.input_json, {"name": step.tool, "callId": step.task_id}),
-            ("tool_result", "Noted.", {"callId": step.task_id, "reward": step.reward}),
+            (
+                "tool_result",
+                _text_of(json.loads(step.output_json)["blocks"] if step.output_json else []),
+                {"callId": step.task_id, "reward": step.reward},
+            ),
         ]
     milliseconds = int(episode.now * 1000)
     messages = [
@@ -171,8 +182,13 @@ def _conversation(episode: PlayedEpisode) -> list[dict[str, Any]]:
         "eventType": "rollout",
         "eventId": session,
         "timestamp": milliseconds,
-        "runName": f"{episode.part.environment}-uploaded",
+        "runName": episode.part.run,
+        "rolloutName": shorten(prompt, width=48, placeholder="…"),
         "environment": f"local/{episode.part.environment}",
         "metadata": {"session_id": session},
     }
     return [start, *messages]
+
+
+def _text_of(blocks: list[dict[str, Any]]) -> str:
+    return "\n".join(block["text"] for block in blocks if block["type"] == "text")

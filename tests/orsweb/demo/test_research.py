@@ -90,7 +90,7 @@ def odd_cases_are_there() -> None:
     assert Episode.objects.filter(return_sum__lt=-2).exists()
     assert Episode.objects.filter(return_sum__gt=39).exists()
     assert Episode.objects.filter(cause="finished", return_last=None).exists()
-    assert Rollout.objects.count() == 1
+    assert Rollout.objects.count() == 12
     assert Play.objects.count() == 12
 
 
