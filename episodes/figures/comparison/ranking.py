@@ -14,7 +14,6 @@ from episodes.models import Run
 WIDTH = 132
 MARGIN = 6
 """Beside the outermost point or end of an interval."""
-_ORDER = ("worse", "", "better")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,7 @@ def measures_of(pairing: Pairing) -> list[Measure]:
 
 
 def ranking_of(runs: Sequence[Run], pairing: Pairing) -> list[RankedRun]:
-    """Return the runs: first the baseline, then those that are significantly worse by the first
-    measure, then the others, each kind by rank."""
+    """Return the runs: first the baseline, then the others by rank."""
     lines = {line.measure: line.runs for line in pairing.measures}
     if not (measures := measures_of(pairing)):
         return []
@@ -67,9 +65,7 @@ def ranking_of(runs: Sequence[Run], pairing: Pairing) -> list[RankedRun]:
         )
         for rank, place in enumerate(ranks, start=1)
     ]
-    return sorted(
-        rows, key=lambda row: (not row.is_baseline, _ORDER.index(row.points[0].figure.verdict))
-    )
+    return sorted(rows, key=lambda row: not row.is_baseline)
 
 
 def _points(figures: Sequence[RunFigure], baseline: int) -> list[RankedPoint]:

@@ -44,10 +44,10 @@ def test_many_runs_are_compared_with_the_best(client: Client) -> None:
     assert 'class="notice conclusion"' not in page  # no sentence for each of them
 
 
-def test_the_baseline_can_be_chosen_and_regressions_come_first(client: Client) -> None:
+def test_the_baseline_can_be_chosen_and_the_others_follow_by_rank(client: Client) -> None:
     half, all_, none, most = played(0.5, 1.0, 0.0, 0.75, tasks=40)
     page = page_of(client, [half, all_, none, most], f"&baseline={half.pk}")
-    assert rows_of(page) == [half.name, none.name, all_.name, most.name]
+    assert rows_of(page) == [half.name, all_.name, most.name, none.name]
     body = client.get(f"/api/compare?runs={half.pk},{all_.pk}&baseline={all_.pk}").json()
     assert body["baseline"] == all_.name
     [success] = [line for line in body["measures"] if line["name"] == "success"]
