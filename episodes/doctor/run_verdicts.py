@@ -47,10 +47,9 @@ def run_verdicts(
         scope = DoctorScope(environment, None, None, filters, definition, parse_thresholds({}))
         for run, finding in _examine(scope, by_environment[environment.pk]).items():
             if finding:
+                # not to the finding: a cause is listed before what it leads to
                 address = scope.address(run=run.name, **overrides.values())
-                verdicts[run.pk] = RunVerdict(
-                    finding.brief, f"{address}#{finding.check}", finding.step
-                )
+                verdicts[run.pk] = RunVerdict(finding.brief, address, finding.step)
     return verdicts
 
 

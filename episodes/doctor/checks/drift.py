@@ -110,7 +110,7 @@ def _reward_without_success(
         (before, after),
         f"the mean return goes {_returns(before, after)}, but success {_rates(before, after)}. "
         "Agents may collect rewards without doing the task.",
-        f"The return rises from {{place}} on, but success goes {_rates(before, after)}",
+        f"The return rose {{when}}, but success went {_rates(before, after)}",
     )
 
 
@@ -147,7 +147,7 @@ def _collapse(scope: DoctorScope, course: Course, phases: list[Phase]) -> Doctor
     if -_gain(best, last) >= least and is_apart:
         before = [phase for phase in phases if -_gain(best, phase) <= least / 2][-1]
         words = f"success falls {_rates(before, last)}"
-        brief = f"Success fell {_rates(before, last)} at {{place}}"
+        brief = f"Success fell {_rates(before, last)} {{when}}"
         if _is_rising(scope, before, last):
             words += f", while the mean return goes {_returns(before, last)}"
             brief += " while the return rose"
@@ -156,7 +156,7 @@ def _collapse(scope: DoctorScope, course: Course, phases: list[Phase]) -> Doctor
     if -_rise(scope, best, last) >= least and _is_significant(last, best):
         before = [phase for phase in phases if -_rise(scope, best, phase) <= least / 2][-1]
         returns = _returns(before, last)
-        brief = f"The return fell {returns} at {{place}}"
+        brief = f"The return fell {returns} {{when}}"
         return _problem(scope, course, (before, last), f"the return falls {returns}.", brief)
     return _no_problem(course, "Success and return do not fall")
 
@@ -165,7 +165,7 @@ def _problem(
     scope: DoctorScope, course: Course, pair: tuple[Phase, Phase], words: str, brief: str = ""
 ) -> DoctorFinding:
     """Return the finding about what begins after the first of two phases, the last one before it,
-    and is there in the second. `brief`: a format string, where it begins is its `place`."""
+    and is there in the second. `brief`: a format string with `when`."""
     before, after = pair
     start = course.phases[course.phases.index(before) + 1].x
     is_by_step = course.axis == "step"
@@ -175,12 +175,16 @@ def _problem(
         scope.link_to_phase(f"Before: {_places(course, before)}", course, before),
         scope.link_to_phase(f"After: {_places(course, after)}", course, after),
     )
-    run = course.run.name if course.run else ""
+    first, last = (phase if is_by_step else phase + 1 for phase in (start, after.x))
+    unit = "step" if is_by_step else "episode"
+    when = f"at {unit} {first:,.0f}"
+    if last > first:
+        when = f"between {unit}s {first:,.0f} and {last:,.0f}"
     return replace(
         finding,
-        run=run,
+        run=course.run.name if course.run else "",
         step=int(start) if is_by_step else None,
-        brief=brief.format(place=place.removeprefix("training ")),
+        brief=brief.format(when=when),
     )
 
 

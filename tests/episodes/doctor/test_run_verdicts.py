@@ -39,7 +39,7 @@ def test_a_collapse_is_announced_with_a_link_to_the_doctor(client: Client, page:
     pk = play([1.0, 0.0] * 4, [0.0] * 8)
     content = client.get(page.format(pk=pk)).content.decode()
     assert FALL in content and f"{FALL} while" not in content
-    assert 'href="/environments/math/doctor/?run=grpo-3#collapse"' in content
+    assert 'href="/environments/math/doctor/?run=grpo-3"' in content
 
 
 def test_it_says_that_the_return_rose(client: Client) -> None:
