@@ -20,6 +20,7 @@ from episodes.doctor.findings import (
 )
 from episodes.doctor.scope import DoctorScope
 from episodes.figures.environments.failing_tasks import failing_tasks as failing_in
+from episodes.figures.environments.failing_tasks import served_tasks
 from episodes.figures.tasks.environment_failures import clusters_among
 
 MAX_CLUSTERS = 3
@@ -36,16 +37,16 @@ def failing_tasks(scope: DoctorScope) -> DoctorFinding:
     failing = (
         failing_in(scope.filter.viewer, scope.environment).ids
         if scope.is_whole_environment
-        else [
+        else served_tasks(
             task
             for task, causes in failures.items()
             if bucket_of(attempts[task], len(causes), 0.0, limits) == "failing"
-        ]
+        )
     )
     if not failing:
         count = sum(map(len, failures.values()))
         return no_problem(
-            f"No task fails; {count:,} episode{'' if count == 1 else 's'} ended by a failure of "
+            f"No task that is served fails; {count:,} episode{'' if count == 1 else 's'} ended by a failure of "
             "the environment."
         )
     causes = {pk: cause for task in failing for pk, cause in failures.get(task, {}).items()}

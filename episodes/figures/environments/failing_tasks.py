@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F
@@ -40,6 +40,12 @@ class FailingTasks:
     """The first MAX_NAMED of them."""
 
 
+def served_tasks(tasks: Iterable[int]) -> list[int]:
+    """Return those of the tasks that agents still get, the newest first."""
+    rows = Task.objects.filter(is_in_state(SERVED), pk__in=list(tasks))
+    return list(rows.order_by("-pk").values_list("pk", flat=True))
+
+
 def failing_tasks(viewer: Viewer, environment: Environment | None = None) -> FailingTasks:
     """Return the failing tasks of an environment, or of all, that exist for the viewer.
 
@@ -53,8 +59,7 @@ def failing_tasks(viewer: Viewer, environment: Environment | None = None) -> Fai
     ids = list(failing.values_list("task", flat=True)[:MAX_READ])
     if not ids:
         return FailingTasks([], [])
-    tasks = Task.objects.filter(is_in_state(SERVED), pk__in=ids)
-    ids = list(tasks.order_by("-pk").values_list("pk", flat=True))
+    ids = served_tasks(ids)
     rows = failing.filter(task__in=ids[:MAX_NAMED]).select_related("task__environment")
     names = task_names(ids[:MAX_NAMED])
     named = [
