@@ -328,6 +328,8 @@ class CurveCharts:
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
         notes = [self.rows.unknown, *_left_out(self), *(line.curve.note for line in self.series)]
+        if self.query.by == "environment":
+            notes.append("Each curve joins the splits, models and runs of an environment.")
         notes += [
             part.note for line in self.series for part in (line.components, line.tokens) if part
         ]
