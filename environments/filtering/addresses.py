@@ -69,8 +69,9 @@ FLAG = ("1", "on")
 
 
 def flag_asked(request: HttpRequest, name: str) -> bool:
-    """Return whether the address has a parameter that is there or not. Raises: BadFilter for
-    values not of FLAG."""
-    if name in request.GET and request.GET[name] not in FLAG:
-        raise BadFilter(name, request.GET[name], f"allowed are {', '.join(FLAG)}; or leave it out")
-    return name in request.GET
+    """Return whether the address has a parameter that is there or not; empty, it is not. Raises:
+    BadFilter for values not of FLAG."""
+    value = request.GET.get(name, "").strip()
+    if value and value not in FLAG:
+        raise BadFilter(name, value, f"allowed are {', '.join(FLAG)}; or leave it out")
+    return bool(value)
