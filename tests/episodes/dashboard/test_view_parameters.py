@@ -40,7 +40,7 @@ def address(path: str) -> str:
         ("/episodes/{episode}/?stp=3", "Did you mean &#x27;step&#x27;?"),
         (
             "/runs/?page=2",
-            "state, tag, config, columns, pin, hide, group, text, sort, after, format",
+            "state, tag, config, columns, pin, hide, group, text, failed, sort, after, format",
         ),
         ("/runs/{run}/?model=m", "no parameter has that name"),
         ("/runs/curves/?page=2", "no filter has that name"),
