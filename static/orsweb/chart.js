@@ -84,7 +84,7 @@ function configuration(state) {
       },
       plugins: { legend: legend(state.data, ink), tooltip: { enabled: false } },
     },
-    plugins: [markLines(state, ink, colour(state, "var(--surface)")), cursorLine(state, ink)],
+    plugins: [markLines(state), cursorLine(state)],
   };
 }
 
@@ -187,10 +187,11 @@ function drawable(state, value) {
 }
 
 // Lines with a text at the top, where something about all series changed.
-function markLines(state, ink, ground) {
+function markLines(state) {
   return {
     id: "marks",
     afterDatasetsDraw(chart) {
+      const [ink, ground] = ["var(--ink-soft)", "var(--surface)"].map((name) => colour(state, name)); // which follow the theme
       const { top, bottom, left, right } = chart.chartArea;
       const context = chart.ctx;
       context.save();
@@ -220,10 +221,11 @@ function markLines(state, ink, ground) {
   };
 }
 
-function cursorLine(state, ink) {
+function cursorLine(state) {
   return {
     id: "cursor",
     afterDatasetsDraw(chart) {
+      const ink = colour(state, "var(--ink-soft)");
       const { top, bottom } = chart.chartArea;
       const context = chart.ctx;
       context.save();
