@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from environments.models import Split
+from environments.models import Split, Task
 from environments.wire import NO_NUMBER
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
@@ -230,6 +230,15 @@ def test_equal_exceptions_of_failing_tasks_are_counted_together(query: str) -> N
     assert "fails at 1 task" in report["sentence"]
     assert "3 of the episodes read ended by one exception." in report["sentence"]
     assert report["evidence"][0]["title"] == "KeyError: 'tests' · 3 episodes"
+
+
+@pytest.mark.parametrize("query", ["", "?split=train"])
+def test_a_quarantined_task_does_not_fail_any_more(query: str) -> None:
+    [task] = [int(page.split("/")[2]) for page in failing() if page.startswith("/tasks/")]
+    Episode.objects.filter(task=task).update(split=Split.objects.get())
+    Task.objects.filter(pk=task).update(state="quarantined")
+    report = finding("failing_tasks", query)
+    assert report["result"] == "fine" and "3 episodes ended by a failure" in report["sentence"]
 
 
 def test_a_failure_among_attempts_is_no_failing_task() -> None:
