@@ -138,5 +138,5 @@ def test_the_worst_replay_takes_at_most_250_kb_at_first_and_the_rest_is_a_click_
 def test_a_usual_replay_has_all_of_its_steps_at_first(client: Client) -> None:
     episode = make_episode()
     for index in range(20):
-        make_step(episode, "some words " * 400, index=index)
+        make_step(episode, f"{index} words " * 400, index=index)
     assert "data-later" not in client.get(f"/episodes/{episode.pk}/").content.decode()
