@@ -30,11 +30,6 @@ class RunVerdict(NamedTuple):
     step: int | None
     """Training step at which it began; None if that is not known."""
 
-    @property
-    def short(self) -> str:
-        """The sentence without what happened meanwhile, for a row of a list."""
-        return self.sentence.partition(" while ")[0]
-
 
 def run_verdicts(
     runs: Sequence[Run], overrides: DefinitionOverrides, viewer: Viewer

@@ -47,7 +47,7 @@ def test_it_says_that_the_return_rose(client: Client) -> None:
     content = client.get(f"/runs/{pk}/").content.decode()
     assert f"{FALL} while the return rose." in content
     assert 'href="/episodes/?run=grpo-3&amp;step=16">Episodes of step 16' in content
-    assert f">{FALL}</a>" in client.get("/runs/").content.decode()
+    assert f">{FALL} while the return rose</a>" in client.get("/runs/").content.decode()
     report = client.get("/environments/math/doctor/?run=grpo-3").content.decode()
     assert "success falls from 50% to 0%, while the mean return goes from 0.5 to 0.8." in report
 
