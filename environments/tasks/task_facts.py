@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -38,17 +38,18 @@ class PlaceOfTask:
     split: Split
     index: int | None
     """The index under which clients get the task; None if hidden, or while the split's counts are
-    not ready."""
+    not ready. The position if no task before it is quarantined."""
     is_hidden: bool
     position: int
-    """Where it was put, which no quarantine of another task changes."""
 
     @property
     def name(self) -> str:
-        """The place as a name of the task; empty while it is not known."""
-        if self.is_hidden:
-            return name_of_hidden(self.split, self.position)
-        return "" if self.index is None else f"{self.split.name} #{self.index}"
+        return name_of_place(self.split, self.position, is_hidden=self.is_hidden)
+
+    @property
+    def has_other_index(self) -> bool:
+        """Return whether agents get the task under another number than its name has."""
+        return self.index is not None and self.index != self.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class TaskFacts:
     def name(self) -> str:
         """What `task_names` returns; empty without a place."""
         places = sorted(self.places, key=lambda place: place.is_hidden)
-        return next((place.name for place in places if place.name), "")
+        return places[0].name if places else ""
 
     @property
     def open_places(self) -> list[PlaceOfTask]:
@@ -122,25 +123,38 @@ def tags_of(tasks: Iterable[int]) -> dict[int, list[str]]:
 
 
 def task_names(tasks: Sequence[int]) -> dict[int, str]:
-    """Return each task's name, `train #12`: its first place that agents are served, else
-    `train #12 (quarantined)` by the place that it keeps, else `task` and its id.
+    """Return each task's name, `train #12` or `train #12 (quarantined)`: its first place, one that
+    agents are served if there is any. A task without a place is `task` and its id.
 
-    A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
+    A few hundred tasks at most. Two queries.
     """
-    names = {task: f"task {task}" for task in tasks}
-    rows = _in_order(places_of_tasks(tasks))
-    for row in reversed(rows):
-        if row.is_hidden:
-            names[row.task] = name_of_hidden(row.split, row.position)
-    for task, [place, *_] in _served(rows).items():
-        names[task] = f"{place.split.name} #{place.index}"
+    names = names_in_splits([(task, None) for task in tasks])
+    return {task: name or f"task {task}" for (task, _), name in names.items()}
+
+
+def names_in_splits(
+    pairs: Collection[tuple[int, int | None]],
+) -> dict[tuple[int, int | None], str]:
+    """Return the name of each task (id) by its first place in a split (id), or in any split if it
+    has none there or the split is None; empty without a place.
+
+    A few hundred tasks at most. Two queries.
+    """
+    places = defaultdict[int, list[TaskAtPlace]](list)
+    for row in _in_order(places_of_tasks(sorted({task for task, _ in pairs}))):
+        places[row.task].append(row)
+    names = dict.fromkeys(pairs, "")
+    for task, split in pairs:
+        if rows := places[task]:
+            row = min(rows, key=lambda row: (row.split.pk != split, row.is_hidden))
+            names[task, split] = name_of_place(row.split, row.position, is_hidden=row.is_hidden)
     return names
 
 
-def name_of_hidden(split: Split, position: int) -> str:
-    """Return the name of a task by a place that agents are not served: the task after it may have
-    its index now."""
-    return f"{split.name} #{position} (quarantined)"
+def name_of_place(split: Split, position: int, *, is_hidden: bool = False) -> str:
+    """Return the name of a task by its place: `train #12`. It lasts, because a position stays when
+    tasks before it are quarantined and agents' indexes move up."""
+    return f"{split.name} #{position}{' (quarantined)' if is_hidden else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +175,14 @@ def served_places(tasks: Sequence[int]) -> dict[int, list[ServedPlace]]:
 
 
 def _in_order(rows: Iterable[TaskAtPlace]) -> list[TaskAtPlace]:
-    return sorted(rows, key=lambda row: (row.split.position, row.split.name))
+    return sorted(rows, key=lambda row: (row.split.position, row.split.name, row.position))
 
 
 def _served(rows: Sequence[TaskAtPlace]) -> dict[int, list[ServedPlace]]:
     """Return the places by task that are served. `rows`: in the order of their splits."""
     places = defaultdict[int, list[ServedPlace]](list)
     for split, group in groupby(rows, key=lambda row: row.split):
-        members = sorted(group, key=lambda row: row.position)
+        members = list(group)
         indexes = served_indexes(split, [row.position for row in members])
         for row in members:
             if row.position in indexes:

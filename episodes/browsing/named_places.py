@@ -20,8 +20,8 @@ from environments.features import PageLink, features, named, url_of_page
 from environments.models import Environment, Split, Task, Viewer
 from environments.models.folding import fold, fold_term
 from environments.service import task_line
-from environments.tasks.split_indexes import served
-from environments.tasks.task_facts import task_names
+from environments.tasks.task_facts import name_of_place, task_names
+from environments.tasks.task_places import places_of
 from episodes.filtering.names import models, runs
 from episodes.models import Episode, Run
 
@@ -34,7 +34,9 @@ MIN_TITLE_CHARACTERS = 3
 MAX_TITLE_CHARACTERS = 90
 Named = TypeVar("Named", bound=Model)
 _NUMBER = re.compile(r"(?:(?P<kind>episode|task)\s*)?#?(?P<number>\d{1,18})", re.IGNORECASE)
-_TASK = re.compile(r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)(?:\s+|\s*#\s*)(?P<index>\d{1,5})")
+_TASK = re.compile(
+    r"(?:(?P<environment>\S+)\s+)?(?P<split>\S+?)(?:\s+|\s*#\s*)(?P<position>\d{1,5})"
+)
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -96,13 +98,12 @@ def _tasks(text: str, viewer: Viewer) -> Iterator[NamedPlace]:
         splits = splits.filter(name__iexact=match["split"])
     if match["environment"]:
         splits = splits.filter(environment__name__iexact=match["environment"])
-    index = int(match["index"])
+    position = int(match["position"])
     splits = splits.select_related("environment").order_by("environment__position", "position")
     for split in splits[:MAX_OF_A_KIND]:
-        tasks = served(split).order_by("position").values_list("task", flat=True)
-        for pk in tasks[index : index + 1]:
-            name = f"{split.environment.name} {split.name} #{index}"
-            yield NamedPlace("task", name, reverse("task", args=[pk]))
+        for place in places_of(split).filter(position=position):
+            name = f"{split.environment.name} {name_of_place(split, position, is_hidden=place.is_hidden)}"
+            yield NamedPlace("task", name, reverse("task", args=[place.task_id]))
 
 
 def _titles(text: str, viewer: Viewer) -> Iterator[NamedPlace]:

@@ -3,28 +3,27 @@ line."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from environments.display.task_line import summary, summary_field
 from environments.display.visible import visible
 from environments.service import hidden_fields
-from environments.tasks.task_facts import task_names
+from environments.tasks.task_facts import names_in_splits
 from episodes.models import Episode, Rollout
 
 
 def name_tasks(episodes: Iterable[Episode]) -> None:
-    """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and
-    no place.
+    """Set `task_place` of episodes: the task's place in the split that was played, else in another.
 
-    A few hundred episodes at most. No query if all of them have a place, otherwise as many as
-    `task_names` takes.
+    A few hundred episodes at most. As many queries as `names_in_splits` takes.
     """
-    nameless = [
-        episode for episode in episodes if episode.split_id is None or episode.task_index is None
-    ]
-    names = task_names(sorted({episode.task_id for episode in nameless})) if nameless else {}
-    for episode in nameless:
-        episode.task_place = names[episode.task_id]
+    by_place = defaultdict[tuple[int, int | None], list[Episode]](list)
+    for episode in episodes:
+        by_place[episode.task_id, episode.split_id].append(episode)
+    for place, name in (names_in_splits(by_place) if by_place else {}).items():
+        for episode in by_place[place]:
+            episode.task_place = name
 
 
 def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:

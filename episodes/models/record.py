@@ -310,10 +310,12 @@ class Episode(models.Model):
 
     @property
     def task_name(self) -> str:
-        """`split #index` as the client named it, else `task_place`, else `task` and its number."""
+        """`task_place`, else `split #index` as the client named it, else `task` and its number."""
+        if self.task_place:
+            return self.task_place
         if self.split is not None and self.task_index is not None:
             return f"{self.split.name} #{self.task_index}"
-        return self.task_place or f"task {self.task_id}"
+        return f"task {self.task_id}"
 
     @property
     def returns(self) -> dict[str, float | None]:

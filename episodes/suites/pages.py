@@ -18,11 +18,10 @@ from environments.files.csv_lines import csv_line
 from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, any_text, chosen, given
-from environments.models import Task, Viewer
 from episodes.attempts.file_headers import csv_response
 from episodes.figures.comparison.measures import MEASURE_BY_NAME
 from episodes.figures.comparison.pages import task_lines
-from episodes.models import Run, Suite, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models import Run, Suite, SuiteMember, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.episode_filter import SuitePart
 from episodes.suites.results import BY
@@ -108,7 +107,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     failures = {task.task: task.failures for task in results.failing_tasks}
     quarantined = quarantined_tasks(version)
     broken = list(dict.fromkeys([*failures, *quarantined]))
-    lines = _lines_of(version, broken[:MAX_BROKEN], viewer)
+    lines = task_lines(broken[:MAX_BROKEN], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -150,7 +149,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     is_worse = given(request.GET, "tasks", chosen(("worse",))) is not None
     comparison = compare(version, by, (first, second), viewer)
     pairs = (comparison.worse if is_worse else comparison.tasks)[:MAX_TASKS]
-    lines = _lines_of(version, [pair.task for pair in pairs], viewer)
+    lines = task_lines([pair.task for pair in pairs], viewer)
     context = {
         "version": version,
         "by": by,
@@ -161,18 +160,6 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "rows": [(pair, *lines[pair.task]) for pair in pairs if pair.task in lines],
     }
     return render(request, "suites/suite_compare.html", context)
-
-
-def _lines_of(
-    version: SuiteVersion, tasks: list[int], viewer: Viewer
-) -> dict[int, tuple[str, str, Task]]:
-    """Return what `task_lines` does, with the places of the tasks in the version as their names:
-    those in the split change when a task before them is quarantined."""
-    rows = SuiteTask.objects.filter(member__version=version, task__in=tasks)
-    places = rows.order_by("-member__number").values_list("task", "member__split_name", "position")
-    names = {task: f"{split} #{position}" for task, split, position in places}
-    lines = task_lines(tasks, viewer)
-    return {pk: (names[pk], text, task) for pk, (_, text, task) in lines.items()}
 
 
 def version_or_404(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:

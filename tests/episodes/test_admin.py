@@ -73,7 +73,7 @@ def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
         steps_count=7,
         duration_seconds=4.1,
     )
-    page, named = client.get(LIST).content.decode(), "train #12</b> How many dogs?"
+    page, named = client.get(LIST).content.decode(), "train #0</b> How many dogs?"
     for shown in (
         "finished",
         named,

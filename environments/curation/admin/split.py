@@ -44,8 +44,8 @@ from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.filtering.addresses import flag_asked
 from environments.models import Split, SplitRemoval, Task
 from environments.service import hidden_fields, task_line
-from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_places import batched, first_positions, places_of
+from environments.tasks.task_facts import names_in_splits
+from environments.tasks.task_places import batched, places_of
 
 MAX_COMPARED = 20_000
 """Larger splits are compared with the class's list only on demand."""
@@ -184,8 +184,8 @@ class SplitDifference:
     """One task in which a split differs from the list of its class."""
 
     task: int
-    index: int | None
-    """The index that clients use; None: it has none."""
+    name: str
+    """`train #12`, or of another split if it was taken out of this; empty: it is in none."""
     summary: str
     how: str
     instead: int | None = None
@@ -211,8 +211,8 @@ def differences(split: Split) -> dict[str, Any]:
     without_place = removed_ids - own
     tasks = [*sorted(own | originals.keys()), *sorted(without_place)][: MAX_DIFFERENCES_SHOWN + 1]
     is_more = len(tasks) > MAX_DIFFERENCES_SHOWN
-    at = first_positions(split, tasks := tasks[:MAX_DIFFERENCES_SHOWN])
-    indexes = served_indexes(split, list(at.values()))
+    tasks = tasks[:MAX_DIFFERENCES_SHOWN]
+    names = names_in_splits([(task, split.pk) for task in tasks])
     heads = Task.objects.filter(pk__in=tasks).annotate(head=Left("spec", MAX_READ_CHARACTERS))
     texts = dict(heads.values_list("pk", "head"))
     rows = list[SplitDifference]()
@@ -223,6 +223,6 @@ def differences(split: Split) -> dict[str, Any]:
         elif task in own:
             how = "moved to another place here" if task in removed_ids else "added here"
         line = task_line(split.environment, texts[task])
-        index = indexes.get(at.get(task, -1))
-        rows.append(SplitDifference(task, index, line, how, originals.get(task)))
+        name = names[task, split.pk]
+        rows.append(SplitDifference(task, name, line, how, originals.get(task)))
     return {"rows": rows, "is_more": is_more, "removed": len(without_place)}

@@ -37,9 +37,7 @@ from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
 from environments.service import task_line
-from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_facts import tags_of, task_names
-from environments.tasks.task_places import first_positions
+from environments.tasks.task_facts import names_in_splits, tags_of
 from environments.tasks.task_states import LABELS, SERVED, with_states
 
 PAGE_TASKS = 50
@@ -85,12 +83,9 @@ class TaskListRow:
     """Statistics of all attempts; None without attempts."""
     at: str
     """Where it is in the list, for a review that goes on from it."""
-    index: int | None
-    """Index of the task in the listed split, as agents use it; None: it is not served, or no split
-    is listed."""
     place: str
-    """Name of the task by its first place, such as `train #12`; empty if it has none, or if a split
-    is listed."""
+    """Name of the task by its place in the listed split, or in its first: `train #12`; empty
+    without a place."""
     tags: list[str]
     places: list[ShownPlace]
     flags: list[str]
@@ -175,8 +170,7 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: SelectionBatch, split_id: int | None) -> list[TaskListRow]:
-    """Return the batch's tasks with everything that the list shows: seven queries, and some more
-    for their indexes."""
+    """Return the batch's tasks with everything that the list shows: nine queries."""
     # the beginning of the spec alone, because a whole one may be megabytes
     tasks: QuerySet[Any] = (
         with_states(Task.objects.filter(pk__in=batch.ids))
@@ -189,11 +183,9 @@ def _rows(batch: SelectionBatch, split_id: int | None) -> list[TaskListRow]:
         row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")
     }
     tags, places, flags = tags_of(batch.ids), _places(batch.ids), _flags(batch.ids)
-    names = task_names(batch.ids) if split_id is None else {}
+    names = names_in_splits([(pk, split_id) for pk in batch.ids])
     thresholds, rows = conf.thresholds(), list[TaskListRow]()
-    for pk, index, key in zip(
-        batch.ids, _indexes(batch, split_id), batch.positions or batch.ids, strict=True
-    ):
+    for pk, key in zip(batch.ids, batch.positions or batch.ids, strict=True):
         if (task := by_id.get(pk)) is None:
             continue
         row = overall.get(pk)
@@ -205,26 +197,13 @@ def _rows(batch: SelectionBatch, split_id: int | None) -> list[TaskListRow]:
                 bucket=bucket_of(*counts, thresholds),
                 statistics=row,
                 at=str(WalkCursor(key, batch.order)),
-                index=index,
-                place=name if "#" in (name := names.get(pk, "")) else "",
+                place=names[pk, split_id],
                 tags=tags.get(pk, []),
                 places=places[pk],
                 flags=flags[pk],
             )
         )
     return rows
-
-
-def _indexes(batch: SelectionBatch, split_id: int | None) -> Sequence[int | None]:
-    split = None if split_id is None else Split.objects.filter(pk=split_id).first()
-    if split is None:
-        return (None,) * len(batch.ids)
-    positions = batch.positions
-    if batch.order != "split":
-        first = first_positions(split, batch.ids)
-        positions = tuple(first.get(task, -1) for task in batch.ids)
-    indexes = served_indexes(split, positions)
-    return [indexes.get(position) for position in positions]
 
 
 def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
@@ -262,11 +241,6 @@ class TaskListHead:
 
 
 _COLUMNS = {
-    "index": (
-        "Index",
-        "right",
-        "Index of the task in this split, starting at 0; a quarantined task has none",
-    ),
     "task": ("Task", "wide", ""),
     "environment": ("Environment", "", ""),
     "tags": ("Tags", "few", ""),
@@ -284,9 +258,7 @@ def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHea
     reverse, then leaves it at the list's own order; buckets from failing on."""
     columns = list[TaskListHead]()
     for name, (label, style, title) in _COLUMNS.items():
-        if (name == "index" and selection.split is None) or (
-            name == "environment" and is_one_environment
-        ):
+        if name == "environment" and is_one_environment:
             continue
         if name not in SORTS:
             columns.append(TaskListHead(label, "", "", style, title))

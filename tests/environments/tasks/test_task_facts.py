@@ -64,13 +64,15 @@ def test_a_task_is_named_by_the_first_split_that_serves_it_and_its_index_there()
     assert names == {first.pk: "train #1", second.pk: "train #0", loose.pk: f"task {loose.pk}"}
 
 
-def test_a_task_that_is_quarantined_keeps_its_place_as_its_name() -> None:
+def test_a_task_keeps_its_name_when_it_or_one_before_it_is_quarantined() -> None:
     hidden, task = make_task(), make_task()
     split = make_split(hidden, task)
     split.entries.filter(task=hidden).update(is_hidden=True)
     Split.objects.filter(pk=split.pk).update(size=1)
     name = "train #0 (quarantined)"
-    assert task_names([hidden.pk, task.pk]) == {hidden.pk: name, task.pk: "train #0"}
-    assert task_facts_of(hidden).name == name and task_facts_of(task).name == "train #0"
+    assert task_names([hidden.pk, task.pk]) == {hidden.pk: name, task.pk: "train #1"}
+    assert task_facts_of(hidden).name == name and task_facts_of(task).name == "train #1"
+    [place] = task_facts_of(task).places
+    assert place.has_other_index and place.index == 0
     make_split(hidden, name="zoo")
     assert task_names([hidden.pk])[hidden.pk] == task_facts_of(hidden).name == "zoo #0"

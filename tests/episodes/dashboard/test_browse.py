@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import SplitEntry
 from episodes.models import Episode, Run, SavedView
 from tests.episodes.people.studies.taking_part import study_of
 from tests.episodes.suites.published import split_of
@@ -235,6 +236,15 @@ def test_a_task_is_named_by_its_place_where_the_client_sent_its_content_alone(
     paths += [f"/admin/episodes/run/{make_run().pk}/change/"]
     for path in paths:
         assert "train #1" in client.get(path).content.decode(), path
+
+
+def test_a_task_keeps_its_name_when_agents_get_it_under_a_lower_index(client: Client) -> None:
+    first, second = make_task(), make_task()
+    split = make_split(first, second)
+    SplitEntry.objects.filter(split=split, task=first).update(is_hidden=True)
+    episode = make_episode(task=second, split=split, task_index=0, run=make_run())
+    for path in ("/episodes/", f"/episodes/{episode.pk}/", f"/runs/{make_run().pk}/"):
+        assert ">train #1<" in client.get(path).content.decode(), path
 
 
 def test_a_running_episode_shows_its_figures_so_far(client: Client) -> None:

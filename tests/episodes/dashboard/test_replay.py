@@ -106,7 +106,7 @@ def test_it_says_how_the_episode_went(client: Client) -> None:
     page = seen(client, episode)
     for shown in (
         "finished",
-        "train #12",
+        "train #0",
         "grpo-3",
         "step 40",
         "model-x",

@@ -58,8 +58,7 @@ def test_a_task_is_named_by_its_place_before_its_first_words(client: Client) -> 
     split = make_split(make_task(), make_task())
     name = '<span class="task-place">train #1</span>'
     assert name in client.get(TASKS).content.decode()
-    # which has a column for the index
-    assert name not in client.get(f"{TASKS}?split={split.pk}").content.decode()
+    assert name in client.get(f"{TASKS}?split={split.pk}").content.decode()
 
 
 def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
@@ -68,10 +67,10 @@ def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
     client.get(TASKS)  # makes the operator
     make_split(*(make_task() for _ in range(60)))
     # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags,
-    # flags, places, splits, three for the indexes, and how many match
-    with django_assert_num_queries(15) as queries:
+    # flags, places, splits, two for the names, and how many match
+    with django_assert_num_queries(14) as queries:
         assert len(listed(client)) == 50
-    with django_assert_num_queries(17):  # whether a class generates tasks
+    with django_assert_num_queries(16):  # whether a class generates tasks
         assert len(listed(client, "")) == 50
     assert not [
         query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])
@@ -98,14 +97,18 @@ def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
     assert "2 served, in split order" in page
 
 
-def test_it_numbers_a_split_s_tasks_as_clients_do(client: Client) -> None:
+def test_names_last_and_a_task_s_page_says_which_index_agents_use(client: Client) -> None:
     tasks = [question(text) for text in ("a", "b", "c")]
     split = make_split(*tasks)
     SplitEntry.objects.filter(split=split, task=tasks[1]).update(is_hidden=True)
     Split.objects.filter(pk=split.pk).update(size=2)
     page = client.get(f"{TASKS}?split={split.pk}&state=any").content.decode()
-    assert re.findall(r'number place">(?:<[^>]*>)?([^<]*)<', page) == ["0", "\N{EN DASH}", "1"]
-    assert "#1<" in client.get(f"{TASKS}{tasks[2].pk}/change/").content.decode()
+    names = re.findall(r'task-place">([^<]+)<', page)
+    assert names == ["train #0", "train #1 (quarantined)", "train #2"]
+    for address in (f"{TASKS}{tasks[2].pk}/change/", f"/tasks/{tasks[2].pk}/"):
+        page = client.get(address).content.decode()
+        assert "train #2" in page and "index 1 for agents" in page
+    assert "for agents" not in client.get(f"{TASKS}{tasks[0].pk}/change/").content.decode()
 
 
 def test_it_filters_by_every_chip_at_once(client: Client) -> None:
