@@ -227,13 +227,14 @@ class GroupLine:
 
     @property
     def best(self) -> ChartSeries | None:
-        """The run with the highest mean return; None without a return."""
+        """The run that succeeds most often, of equal ones that with the highest mean return; None
+        without a return."""
         members = [
-            (line.curve.total.mean, line)
+            (line.curve.total.success or 0.0, line.curve.total.mean, line)
             for line in self.members
             if line.curve.total and line.curve.total.mean is not None
         ]
-        return max(members, key=itemgetter(0))[1] if members else None
+        return max(members, key=itemgetter(0, 1))[2] if members else None
 
     @property
     def _totals(self) -> list[ScopeFigures]:

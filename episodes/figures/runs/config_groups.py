@@ -14,8 +14,19 @@ from episodes.figures.spreads import RunSpread
 from episodes.runs.config_values import Scalar, runs_by_values
 
 MAX_GROUPS = 200
+STRIP_WIDTH, STRIP_MARGIN = 120, 4
 UNFINISHED = ("failed", "silent", "running")
 """States of runs whose figures may not be those of a whole training."""
+
+
+class SuccessStrip(NamedTuple):
+    """The success rates of runs on a line from 0% to 100%; places are pixels from the left."""
+
+    mean: float
+    low: float
+    """Ends of the mean ± one standard deviation, within the line."""
+    high: float
+    runs: Sequence[float]
 
 
 class GroupedRuns(NamedTuple):
@@ -47,7 +58,22 @@ class ConfigGroup:
     steps: RunSpread | None
     attempts: int
     best: int | None
-    """Id of the run with the highest mean return."""
+    """Id of the run that succeeds most often, of equal ones that with the highest mean return."""
+    success_rates: Sequence[float]
+    """Of its runs."""
+
+    @property
+    def strip(self) -> SuccessStrip | None:
+        """The success rates of its runs, drawn; None without any."""
+        if self.success is None:
+            return None
+        mean, deviation = self.success.mean, self.success.deviation or 0.0
+        low, high = max(0.0, mean - deviation), min(1.0, mean + deviation)
+        middle, left, right, *places = [
+            round(STRIP_MARGIN + rate * (STRIP_WIDTH - 2 * STRIP_MARGIN), 1)
+            for rate in (mean, low, high, *self.success_rates)
+        ]
+        return SuccessStrip(middle, left, right, places)
 
 
 def config_groups(
@@ -76,16 +102,20 @@ def _group(values: Sequence[str | None], ids: Sequence[int], runs: GroupedRuns) 
     members = [run for run in ids if run in runs.all]
     states = Counter(runs.states.get(run, "") for run in ids)
     places = sorted({runs.places[run] for run in members})
-    means = {run: mean for run in members if (mean := runs.totals[run].mean) is not None}
+    totals = {run: runs.totals[run] for run in members if runs.totals[run].mean is not None}
     is_mixed = len(places) > 1
+    rates = [rate for run in members if (rate := runs.totals[run].success) is not None]
     return ConfigGroup(
         values,
         ids,
         {state: states[state] for state in UNFINISHED if states[state]},
         places,
-        None if is_mixed else RunSpread.of(list(means.values())),
-        None if is_mixed else RunSpread.of([runs.totals[run].success for run in members]),
+        None if is_mixed else RunSpread.of([total.mean for total in totals.values()]),
+        None if is_mixed else RunSpread.of(rates),
         RunSpread.of([runs.all[run].length_mean for run in members]),
         sum(runs.all[run].attempts for run in members),
-        None if is_mixed else max(means, key=means.__getitem__, default=None),
+        None
+        if is_mixed
+        else max(totals, key=lambda run: (totals[run].success, totals[run].mean), default=None),
+        rates,
     )

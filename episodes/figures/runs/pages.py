@@ -85,6 +85,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     places = {place for group in groups for place in group.places}
     places = places or set(page.places) or {line.place for line in lines if line.outline.total}
     best = Run.objects.in_bulk([group.best for group in groups if group.best])
+    verdicts_on_best = run_verdicts(list(best.values()), query.definition, viewer)
     saved = request.GET.copy()
     saved.pop("after", None)
     scalars = [name for name in query.columns if name.startswith(SCALAR)]
@@ -101,6 +102,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             GroupRow(
                 group,
                 best.get(group.best or 0),
+                verdicts_on_best.get(group.best or 0),
                 (address := _address_of(group, query, request.GET)),
                 _state_links(group.states, address),
             )
@@ -192,6 +194,8 @@ class GroupRow(NamedTuple):
 
     group: ConfigGroup
     best: Run | None
+    verdict: RunVerdict | None
+    """On the best run."""
     address: str
     """Query string of the list of its runs; empty if they lack a value."""
     states: Sequence[tuple[str, int, str]]

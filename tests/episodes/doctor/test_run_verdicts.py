@@ -34,7 +34,9 @@ def play(early: Sequence[float], late: Sequence[float], name: str = "grpo-3") ->
     return run.pk
 
 
-@pytest.mark.parametrize("page", ["/", "/runs/", "/runs/{pk}/", "/runs/{pk}/?part=figures"])
+@pytest.mark.parametrize(
+    "page", ["/", "/runs/", "/runs/?group=lr", "/runs/{pk}/", "/runs/{pk}/?part=figures"]
+)
 def test_a_collapse_is_announced_with_a_link_to_the_doctor(client: Client, page: str) -> None:
     pk = play([1.0, 0.0] * 4, [0.0] * 8)
     content = client.get(page.format(pk=pk)).content.decode()

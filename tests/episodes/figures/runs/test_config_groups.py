@@ -47,6 +47,18 @@ def test_seeds_of_a_value_are_together_with_mean_and_deviation(client: Client) -
     assert "Mean of 2 runs; ± is their standard deviation" in text
 
 
+def test_the_best_run_of_a_group_succeeds_most_often(client: Client) -> None:
+    for name, rewards in (("honest", (1.0, 0.0)), ("greedy", (0.8, 0.8))):
+        run = steer(name, parsed_description({"config": {"lr": 1}}), UNRESTRICTED, []).run
+        for reward in rewards:
+            end_episode(reward, run=run)
+    catch_up()
+    page = client.get("/runs/?group=lr&config=lr=1")
+    assert [row.best.name for row in page.context["groups"]] == ["honest"]
+    assert '<circle cx="4.0"' in page.content.decode()
+    assert '<circle cx="60.0"' in page.content.decode()
+
+
 def test_groups_are_sorted_by_a_figure_and_lead_to_their_runs(client: Client) -> None:
     rows = client.get("/runs/?group=lr&sort=-return").context["groups"]
     assert [group.values for group, *_ in rows] == [("3e-05",), ("1e-05",), (None,)]
