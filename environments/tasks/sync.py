@@ -60,6 +60,9 @@ BATCH_TASKS = 1000
 BYTES_OF_TASK = 2048
 """Mean size of the texts up to which a transaction has that many. It then takes about 50 ms."""
 
+MAX_IN_ORDER = 5000
+"""Up to so many, the tasks of a split are added in the class's order, in which lists by id then are."""
+
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, folded, source, created)
     SELECT %s, value->>0, value->>1, value->>2, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
@@ -495,9 +498,12 @@ def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
     """Add tasks in batches of one transaction each. Existing rows are left alone."""
-    # Sorted: a batch of random hashes touches as many pages of the index as it has rows, which
-    # takes four times the CPU.
-    for batch in _batches(sorted(zip(hashes, texts, strict=True))):
+    tasks: Iterable[tuple[str, str]] = zip(hashes, texts, strict=True)
+    if len(hashes) > MAX_IN_ORDER:
+        # a batch of random hashes touches as many pages of the index as it has rows, which takes
+        # four times the CPU
+        tasks = sorted(tasks)
+    for batch in _batches(tasks):
         rows = [(digest, text, fold_json(text)) for digest, text in batch]
         with adding_tasks(environment):
             execute(_ADD_TASKS, [environment], rows)

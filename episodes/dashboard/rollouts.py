@@ -50,6 +50,11 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     context = {
         "filter": filters,
         "rollouts": [(row, snippets.get(row.pk)) for row in page.rollouts],
+        "has_usage": any(
+            figure is not None
+            for row in page.rollouts
+            for figure in (row.input_tokens, row.output_tokens, row.cost)
+        ),
         "search_note": page.note,
         "is_first": query.after is None,
         "first": filters.to_query(),

@@ -183,7 +183,7 @@ def _conversation(episode: PlayedEpisode) -> list[dict[str, Any]]:
         "eventId": session,
         "timestamp": milliseconds,
         "runName": episode.part.run,
-        "rolloutName": shorten(prompt, width=48, placeholder="…"),
+        "rolloutName": shorten(prompt, width=72, placeholder="…"),
         "environment": f"local/{episode.part.environment}",
         "metadata": {"session_id": session},
     }

@@ -39,10 +39,10 @@ HELD = (
 CHECKS = {
     "stopping": "Takes new sessions",
     "database": "The database answers",
-    "queue": "Recording queue",
-    "commit_lag": "Oldest queued call",
+    "queue": "Calls to record",
+    "commit_lag": "The oldest of them waits for",
     "disk": "Free space",
-    "follower": "Statistics updated",
+    "follower": "Figures updated",
 }
 """What the page calls each check of `/ready`."""
 
@@ -138,7 +138,8 @@ def _state(private_names: frozenset[str]) -> dict[str, Any]:
         "recorder": recorder,
         "oldest": formats.seconds(recorder.oldest_seconds),
         "commits": _commit_figures(load),
-        "behind": sorted(recorder.behind.items()),
+        "behind": sorted((part, count) for part, count in recorder.behind.items() if count),
+        "makes_figures": bool(recorder.behind),
         "load": load,
         "workers": sorted(
             (name, workers) for name, workers in load.workers.items() if name not in private_names
@@ -178,7 +179,7 @@ def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
         ("Calls in a batch, on average", mean),
         ("Time to write a batch, median", _quantile_text(commits.seconds, 0.5)),
         ("Wait for the commit, median", _quantile_text(commits.lag_seconds, 0.5)),
-        ("Wait for the commit, 99 %", _quantile_text(commits.lag_seconds, 0.99)),
+        ("Wait for the commit, 99%", _quantile_text(commits.lag_seconds, 0.99)),
         ("Rejected rows", f"{load.recorder.rejected:,}"),
     ]
 

@@ -16,3 +16,4 @@ def test_it_follows_sessions(page: Page, live: LiveServer, complaints: list[str]
         expect(row.locator("[data-live-sessions]")).to_have_text(str(before + 1))
     expect(row.locator("[data-live-sessions]")).to_have_text(str(before))
     expect(page.get_by_text("Ready")).to_be_visible()
+    expect(page.get_by_text("None: pages count every recorded episode.")).to_be_visible()

@@ -41,6 +41,13 @@ def specs(split: str = "train") -> list[str]:
     )
 
 
+def test_rows_of_tasks_are_in_the_order_of_the_class() -> None:
+    tasks = [{"id": number * 7 % 100} for number in range(100)]
+    sync_now(listing({"train": tasks}))
+    rows = Task.objects.order_by("pk").values_list("spec", flat=True)
+    assert [json.loads(spec) for spec in rows] == tasks
+
+
 def test_it_writes_what_a_class_says_of_itself() -> None:
     said: dict[str, Any] = {
         "default_return": "max",

@@ -57,6 +57,18 @@ def test_it_refuses_what_it_does_not_know(client: Client, query: str) -> None:
     assert client.get(f"/conversations/?{query}").status_code == 400
 
 
+def test_a_row_has_ending_and_return_of_its_episode(client: Client) -> None:
+    episode = played(1)
+    reported("own", event='{"metadata": {"session_id": "s-1"}}')
+    chess = {"environment": "acme/chess", "environment_name": "chess"}
+    reported("alone", [("tool_result", "e4", {"reward": 0.25})], **chess)
+    catch_up()
+    alone, own = client.get("/conversations/").content.decode().split("<tr data-rollout")[1:]
+    assert 'class="marked-return"' in own and "+0.50" in own and 'class="ending"' in own
+    assert f'href="/episodes/{episode.pk}/"' in own
+    assert "+0.25" in alone and "marked-return" not in alone
+
+
 def test_pages_follow_each_other(client: Client) -> None:
     for number in range(120):
         reported(f"r-{number}", messages=[])

@@ -243,7 +243,7 @@ def test_tables_of_environments_say_whose_attempts_they_count(client: Client, pa
     make_environment("chess")
     page = client.get(path).content.decode()
     assert "attempts of agents and scripted players" in page
-    assert '<a href="/episodes/?player=human">those of people</a> are not counted here' in page
+    assert 'Without <a href="/episodes/?player=human">attempts of people</a>' in page
 
 
 def test_figures_that_only_say_zero_are_left_out(client: Client) -> None:
