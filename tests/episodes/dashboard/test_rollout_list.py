@@ -109,7 +109,7 @@ def test_figures_of_a_rollout_under_way_are_current(client: Client) -> None:
     reported()
     page = client.get("/conversations/").content.decode()
     assert "being uploaded" in page
-    assert '<td class="right number">6</td>' in page
+    assert '<td class="right number wide-only">6</td>' in page
 
 
 def test_it_is_linked_from_runs_environments_and_episodes(client: Client) -> None:
