@@ -142,6 +142,10 @@ async def stream(
             await asyncio.sleep(0)
         # checked before the last event: a client may leave right after reading it
         was_there = not has_left()
+        if call.task_id and was_there:
+            # The client has the id, by which it asks again. With the note, a server that replaces this
+            # one right after the write would take the client's next equal call for this one.
+            call.forget_note()
         yield last
         call.is_delivered = call.is_delivered or was_there
     finally:

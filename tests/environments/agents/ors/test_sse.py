@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from environments import wire
+from environments.agents.ors import sse
 from environments.agents.ors.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole_response
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.call_table import Call
+from environments.runtime.crash_notes import CrashNotes
 from tests.rows import each
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
@@ -125,3 +127,15 @@ def test_an_error_of_several_lines_has_a_line_each() -> None:
 
 def test_an_error_may_hold_any_character() -> None:
     assert event("error", "é \ud800").decode() == "event: error\ndata: é ?\n\n"
+
+
+async def test_a_result_is_noted_as_not_sent_until_its_last_event_is_written() -> None:
+    call = Call("id", "count", {})
+    call.note = CrashNotes().note(1, "counter", "count")
+    call.note.is_kept = True
+    stream = sse.stream(call, 60, lambda: False, lambda: None)
+    await anext(stream)
+    call.finish(CallResult("end", as_result("1")))
+    assert call.note is not None
+    assert b"event: end" in await anext(stream)
+    assert call.note is None
