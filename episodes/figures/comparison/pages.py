@@ -47,6 +47,8 @@ from episodes.visibility import blind_to
 
 MAX_TEXT_CHARACTERS = 2_000
 MAX_TASKS = 50
+MAX_RANKED_SETTINGS = 4
+"""Settings that fit into the rows of a ranking; more have a table of their own."""
 MIN_BLOCKS = 40
 """Minimum number of blocks in the curve of a run. The page of curves draws a finer one."""
 
@@ -134,6 +136,11 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     different = [setting for setting in settings if setting.is_different]
     is_ranked = len(query.runs) > MAX_IN_ORDER
     measures = {line.measure for line in pairing.measures}
+    conclusions = conclusions_of(pairing)
+    values_by_run = [
+        [setting.values[place] for setting in different] for place in range(len(query.runs))
+    ]
+    has_few_settings = is_ranked and len(different) <= MAX_RANKED_SETTINGS
     lines = task_lines([pair.task for pair in pairing.tasks], viewer)
     of_part = query_string(**in_split(query.split), revision=query.revision.name)
     switches = request.GET.copy()
@@ -151,7 +158,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "runs": query.runs,
         "colours": {int(line.key): line.colour for line in drawing.series},
         "baseline": query.runs[pairing.baseline],
-        "ranking": ranking_of(query.runs, pairing) if is_ranked else [],
+        "ranking": ranking_of(query.runs, pairing, values_by_run) if is_ranked else [],
         "ranked_measures": measures_of(pairing),
         "is_ranked": is_ranked,
         "apart": query.apart,
@@ -159,12 +166,11 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "comparison": query,
         "pairing": pairing,
         "different": different,
-        "settings_of_runs": [
-            (run, [setting.values[place] for setting in different])
-            for place, run in enumerate(query.runs)
-        ],
+        "has_few_settings": has_few_settings,
+        "settings_of_runs": list(zip(query.runs, values_by_run, strict=True)),
         "equal": [setting for setting in settings if not setting.is_different],
-        "conclusions": conclusions_of(pairing),
+        "conclusions": conclusions,
+        "may_exploit": any(conclusion.is_warning for conclusion in conclusions),
         "measures": [measure for measure in MEASURES if measure in measures],
         "has_mixed_conventions": pairing.definition.convention is None,
         "revision": query.revision.name,

@@ -11,7 +11,7 @@ from episodes.figures.comparison.measures import Measure
 from episodes.figures.comparison.run_comparison import Pairing, RunFigure
 from episodes.models import Run
 
-WIDTH = 132
+WIDTH = 84
 MARGIN = 6
 """Beside the outermost point or end of an interval."""
 
@@ -36,6 +36,8 @@ class RankedRun:
     """Place by the first measure, from 1."""
     is_baseline: bool
     coverage: Coverage
+    settings: Sequence[str | None]
+    """What differs between the configurations of the runs; None where it is not reported."""
     points: Sequence[RankedPoint]
     """By measure, in the order of `measures_of`."""
 
@@ -47,8 +49,10 @@ def measures_of(pairing: Pairing) -> list[Measure]:
     return sorted(measures, key=lambda measure: order.index(measure.name))
 
 
-def ranking_of(runs: Sequence[Run], pairing: Pairing) -> list[RankedRun]:
-    """Return the runs: first the baseline, then the others by rank."""
+def ranking_of(
+    runs: Sequence[Run], pairing: Pairing, settings: Sequence[Sequence[str | None]]
+) -> list[RankedRun]:
+    """Return the runs: first the baseline, then the others by rank. `settings`: by run."""
     lines = {line.measure: line.runs for line in pairing.measures}
     if not (measures := measures_of(pairing)):
         return []
@@ -61,6 +65,7 @@ def ranking_of(runs: Sequence[Run], pairing: Pairing) -> list[RankedRun]:
             rank,
             place == pairing.baseline,
             pairing.coverage[place],
+            settings[place],
             [by_run[place] for by_run in points],
         )
         for rank, place in enumerate(ranks, start=1)

@@ -136,6 +136,8 @@ class PairedTask(NamedTuple):
     """By measure, then by run; empty for a measure that a run lacks."""
     baseline: int
     """Place of the baseline among the runs."""
+    is_significant: bool = False
+    """Whether success differs by more than chance, among as many tasks as are compared."""
 
     @property
     def attempts(self) -> list[int]:
@@ -185,6 +187,8 @@ class Pairing:
     then others at which they are, by success and by the other measures."""
     worse: int
     """Number of shared tasks at which the other runs are worse than the baseline."""
+    significant: int
+    """Number of shared tasks at which success differs by more than chance."""
     shared: int
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
@@ -238,8 +242,9 @@ def pairing_of(
         for place in range(len(MEASURES))
         if (measure := _by_measure(place, runs, tasks, baseline)) is not None
     ]
-    worse = [task for task in tasks if task.is_worse]
     largest = largest_significant([task.p for task in tasks])
+    tasks = [task._replace(is_significant=task.p <= largest) for task in tasks]
+    worse = [task for task in tasks if task.is_worse]
     return Pairing(
         definition=definitions.among({pk for totals in totals_by_run for pk in totals.kinds}),
         baseline=baseline,
@@ -248,11 +253,12 @@ def pairing_of(
             most,
             worse if is_worse_only else tasks,
             key=lambda task: [
-                not (task.is_worse and task.p <= largest),
+                not (task.is_worse and task.is_significant),
                 *(figure.gain for figure in task.figures),
             ],
         ),
         worse=len(worse),
+        significant=sum(task.is_significant for task in tasks),
         shared=len(tasks),
         attempted=[len(totals.tasks) for totals in totals_by_run],
         coverage=[

@@ -129,6 +129,11 @@ def test_significant_regressions_come_first_and_can_be_listed_alone(client: Clie
     page = client.get(f"{address}&tasks=worse").content.decode()
     listed = re.findall(r'class="task-place" href="/tasks/(\d+)/"', page)
     assert listed == [str(many.pk), str(few.pk)]
+    coloured = re.findall(
+        r'data-verdict="\w*">([^<]+)</span> <span class="hint" title="Fisher', page
+    )
+    assert coloured == ["\N{MINUS SIGN}60.0 pp"]
+    assert page.split('id="tasks"')[1].count("data-verdict") == 1
     file = client.get(f"{address}&tasks=worse&format=csv").content.decode()
     assert len(file.splitlines()) == 1 + 2 * 2
 
@@ -264,6 +269,7 @@ def test_a_run_that_exploits_its_reward_is_named(client: Client) -> None:
         page = client.get(address.format(*(run.pk for run in pair))).content.decode()
         assert f"{text} (+0.80 against +0.48): check for reward hacking." in page
         assert 'href="/environments/math/doctor/?run=greedy"' in page
+        assert '<span class="verdict">' in page  # its return is not called better
 
 
 def test_a_difference_without_evidence_is_called_none(client: Client) -> None:

@@ -3,6 +3,7 @@ tasks."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -52,6 +53,20 @@ def test_the_baseline_can_be_chosen_and_the_others_follow_by_rank(client: Client
     assert body["baseline"] == all_.name
     [success] = [line for line in body["measures"] if line["name"] == "success"]
     assert [figure["verdict"] for figure in success["runs"]] == ["worse", ""]
+
+
+def test_a_few_settings_stand_in_the_ranking(client: Client) -> None:
+    runs = played(0.5, 1.0, 0.0, 0.75)
+    for place, run in enumerate(runs):
+        Run.objects.filter(pk=run.pk).update(config=json.dumps({"lr": place / 8, "beta": 0.1}))
+    page = page_of(client, runs)
+    [ranking] = re.findall(r'<table class="table ranking">.*?</table>', page, re.DOTALL)
+    assert "<th>lr</th>" in ranking and '<code title="0.125">' in ranking
+    assert "<th>beta</th>" not in ranking and 'id="settings"' not in page
+    wide = {f"name-{number}": 0 for number in range(5)}
+    Run.objects.filter(pk=runs[0].pk).update(config=json.dumps(wide))
+    page = page_of(client, runs)
+    assert 'id="settings"' in page and page.count("<th>name-0</th>") == 1
 
 
 def test_runs_without_a_common_task_are_not_compared_with_the_others(client: Client) -> None:

@@ -248,11 +248,11 @@ def test_tables_of_environments_say_whose_attempts_they_count(client: Client, pa
 
 def test_figures_that_only_say_zero_are_left_out(client: Client) -> None:
     page = client.get("/").content.decode()
-    assert "Running now" not in page and 'id="lately"' not in page
+    assert "Episodes running now" not in page and 'id="lately"' not in page
     end_episodes((1.0, {"created": timezone.now(), "ended": timezone.now()}))
     catch_up()
     page = client.get("/").content.decode()
-    assert "Running now" in page and "Infrastructure failures" not in page
+    assert "Episodes running now" in page and "Infrastructure failures" not in page
 
 
 def test_figures_that_lag_say_so_and_are_fetched_again(client: Client) -> None:
