@@ -248,8 +248,8 @@ def people_left_out(filters: EpisodeFilter, rows: NamedRows | None = None) -> st
         return ""
     count = f"over {MAX_COUNTED:,}" if number > MAX_COUNTED else f"{number:,}"
     return (
-        f"{count} ended episode{'' if number == 1 else 's'} of people left out; player=human shows "
-        "people."
+        f"Without {count} ended episode{'' if number == 1 else 's'} of people (the filter "
+        "player=human has them)."
     )
 
 

@@ -9,12 +9,13 @@
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        series: [{key, curve: key of the curve of which it is a part, label, colour: 0 to 11, dash: [pixels, …],
+//                  usual: [low, high] beyond which the y axis need not reach, or null,
 //                  points: [{x, xTo, y, raw, low, high, min, max, n, …}, …]}, …]}
 // y, raw (only if smoothed), low, high, min and max (only with light bands) may be null, and all but y may be missing. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 import { linearAxis, logAxis, numberTicks, roundAxis, timeAxis, timeTicks } from "./chart_axes.js";
 import { ChartTooltip } from "./chart_tooltip.js";
-import { large, MIN_SHOWN } from "./figures.js";
+import { large, MIN_SHOWN, signed } from "./figures.js";
 import { keyOf } from "./keys.js";
 
 const DRAG_PIXELS = 6;
@@ -84,7 +85,7 @@ function configuration(state) {
       },
       plugins: { legend: legend(state.data, ink), tooltip: { enabled: false } },
     },
-    plugins: [markLines(state), cursorLine(state)],
+    plugins: [markLines(state), arrows(state), cursorLine(state)],
   };
 }
 
@@ -137,7 +138,8 @@ function yAxis(state, height) {
   const shown = data.series.filter((series) => !isHidden(state, series));
   const values = shown.flatMap((series) => {
     const hasBands = shown.length <= data.maxBands || keepsBands(state, series);
-    return series.points.flatMap(({ y, raw, low, high, min, max }) => [y, raw, ...(hasBands ? [low, high, min, max] : [])]);
+    const values = series.points.flatMap(({ y, raw, low, high, min, max }) => [y, raw, ...(hasBands ? [low, high, min, max] : [])]);
+    return series.usual ? values.filter((value) => value >= series.usual[0] && value <= series.usual[1]) : values;
   });
   const drawn = values.map((value) => drawable(state, value)).filter((value) => value !== null && value !== undefined);
   if (!drawn.length) return data.log ? logAxis(0.1, 10, most) : linearAxis(0, 1, most);
@@ -163,7 +165,7 @@ function datasets(state, series) {
   const middle = {
     ...{ series, data: points("y"), label: series.label, hidden, order, borderColor: line, backgroundColor: line, borderDash: series.dash },
     ...{ borderWidth: isBold ? 3 : isThin ? 1 : 1.75, pointRadius: series.points.length < 60 && !isThin ? 2 : 0, tension: 0 },
-    clip: POINT_PIXELS, // a point at the edge, such as one of 100 % success, is drawn whole
+    clip: series.usual ? 0 : POINT_PIXELS, // a point at the edge, such as one of 100 % success, is drawn whole
   };
   const behind = { ...plain, isBehind: true };
   const low = { ...behind, data: points("low") };
@@ -215,6 +217,28 @@ function markLines(state) {
         context.fillRect(start - 2, top + 12 * row, width + 4, 12);
         context.fillStyle = ink;
         context.fillText(text, start, top + 10 + 12 * row);
+      }
+      context.restore();
+    },
+  };
+}
+
+// An arrow with the value of each point beyond the y axis.
+function arrows(state) {
+  return {
+    id: "arrows",
+    afterDatasetsDraw(chart) {
+      const { x: across, y: up } = chart.scales;
+      const context = chart.ctx;
+      context.save();
+      context.font = "11px system-ui, sans-serif";
+      for (const series of state.data.series.filter((line) => line.usual && !isHidden(state, line))) {
+        context.fillStyle = lineColour(state, series, 1);
+        for (const { x, y } of series.points.filter((point) => point.y !== null && (point.y > up.max || point.y < up.min))) {
+          const text = `${y > up.max ? "▲" : "▼"} ${signed(y)}`;
+          const at = Math.min(across.getPixelForValue(x), up.chart.chartArea.right - context.measureText(text).width);
+          context.fillText(text, at - 5, y > up.max ? up.top + 10 : up.bottom - 4);
+        }
       }
       context.restore();
     },

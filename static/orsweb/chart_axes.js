@@ -1,5 +1,5 @@
 // The ends and ticks of the axes of a chart, and what stands at the ticks.
-import { large, MIN_SHOWN } from "./figures.js";
+import { large, MIN_SHOWN, scientific } from "./figures.js";
 
 const ROUND_PARTS = 5; // of a round axis: its ends are multiples of a part, at every height and in figures for papers
 const NEAR = 0.05; // of an axis: a round number this close to its end becomes the end
@@ -73,7 +73,7 @@ export function numberTicks(ticks) {
     if (size === 0 || (size < MIN_SHOWN && isEven)) return "0";
     if (size >= 1e6) return (tick < 0 ? "\u2212" : "") + large(size);
     const digits = Math.max(0, -Math.floor(Math.log10(isEven ? gap : size)));
-    const text = digits > 4 ? tick.toExponential(1) : tick.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    const text = digits > 4 ? scientific(tick) : tick.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     return text.replace(/^-/, "\u2212");
   });
 }

@@ -23,5 +23,13 @@ export function large(size) {
   const [digits, exponent] = size.toExponential(2).split("e").map(Number);
   const unit = exponent < 15 ? exponent - (exponent % 3) : exponent;
   const shown = Number((digits * 10 ** (exponent - unit)).toPrecision(3));
-  return shown + (UNITS[unit] ?? `×10${[...String(unit)].map((digit) => RAISED[digit]).join("")}`);
+  return shown + (UNITS[unit] ?? `×10${raised(unit)}`);
 }
+
+// 4×10⁻⁶, with two digits at most.
+export function scientific(value) {
+  const [digits, exponent] = value.toExponential(1).split("e").map(Number);
+  return `${digits}×10${raised(exponent)}`;
+}
+
+const raised = (exponent) => (exponent < 0 ? "⁻" : "") + [...String(Math.abs(exponent))].map((digit) => RAISED[digit]).join("");

@@ -115,6 +115,7 @@ def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smooth
     curve.mouse.dblclick(*across(curve, 0.5))
     expect(curve.get_by_role("button", name="Reset zoom")).to_be_hidden()
     assert len(points(curve)) == 6
+    curve.get_by_text("Options", exact=True).last.click()
     curve.get_by_role("combobox", name="Smoothing").select_option("window")
     expect(curve).to_have_url(re.compile(r"window=5$"))
     wait_until(curve, f"{line}.at(-2).borderWidth === 1")
@@ -146,9 +147,11 @@ def test_what_is_switched_in_place_stays_with_every_other_switch(
 ) -> None:
     page.goto("/runs/curves/?by=model&from=0&to=4")
     page.get_by_role("slider", name="Strength").fill("0.3")
+    page.get_by_text("Options", exact=True).last.click()
     page.get_by_role("checkbox", name=re.compile("^Min")).check()
     page.get_by_role("button", name=re.compile("^Highlight")).first.click()
     page.locator("[data-series]").last.click()
+    page.get_by_text("Options", exact=True).last.click()
     page.get_by_role("link", name="Log").click()
     expect(page).to_have_url(re.compile(r"log=yes"))
     page.get_by_role("link", name="Add a chart of the success rate").click()
@@ -159,6 +162,7 @@ def test_what_is_switched_in_place_stays_with_every_other_switch(
     assert chart(page, "line.series.points[0].max") >= chart(page, "line.series.points[0].min")
     expect(page.locator("[data-series]").last).to_have_attribute("aria-pressed", "false")
     assert chart(page, "line.hidden") is True
+    page.get_by_text("Over: ").click()
     page.get_by_role("link", name="Time", exact=True).click()
     expect(page).to_have_url(re.compile(r"x=time"))
     assert "smooth=0.3" in page.url and "from=" not in page.url

@@ -28,6 +28,7 @@ from episodes.figures.curves.figure_menu import (
     EXTREMES,
     EXTREMES_OF_RUNS,
     OF_REPORTS,
+    PHASES,
     REPORTED_COMPONENTS,
     SCALAR,
     UNITS,
@@ -39,9 +40,10 @@ from episodes.figures.curves.smoothing import Smoothing
 from episodes.runs.scalar_summaries import ScalarSummary
 
 MAX_BANDS = 2
-"""Lines that all have bands; of more, only highlighted ones do."""
-MAX_GROUP_BANDS = 6
-"""Groups of runs that all have bands, which are narrower."""
+"""Lines that all have bands of percentiles; of more, only highlighted ones do."""
+MAX_NARROW_BANDS = 8
+"""Lines that all have narrower bands: intervals of a mean, and deviations over the runs of a
+group."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "return": ("mean", "p10", "p90"),
     "success": ("success", "success_low", "success_high"),
@@ -132,6 +134,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
                 "figure": figure,
                 "unit": unit,
                 "yTitle": _y_title(drawing, figure, unit),
+                "place": visible(drawing.place),
                 "isReported": figure in OF_REPORTS,
                 "isShare": figure in ("success", "flat"),
                 "band": band,
@@ -148,6 +151,7 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
                 "figure": f"{SCALAR}{scalar.name}",
                 "unit": visible(scalar.name),
                 "yTitle": visible(scalar.name),
+                "place": "",
                 "isReported": False,
                 "isShare": False,
                 "band": BAND_OF_RUNS if drawing.groups else "",
@@ -158,14 +162,16 @@ def charts_of(drawing: CurveCharts) -> list[dict[str, Any]]:
             }
         )
     for chart in charts:
+        has_percentiles = not drawing.groups and chart["figure"] in _EXTREMES
         chart |= {
             "x": query.x,
             "xTitle": AXIS_TITLES[query.x],
             "log": query.is_log and any(value > MIN_DRAWN for value in _values(chart["series"])),
             "band": chart["band"] if query.has_band else "",
             "extremes": chart["extremes"] if drawing.has_extremes else "",
-            "maxBands": MAX_GROUP_BANDS if drawing.groups else MAX_BANDS,
+            "maxBands": MAX_BANDS if has_percentiles else MAX_NARROW_BANDS,
             "isSmoothed": query.smoothing.is_on,
+            "phaseNote": PHASES if len(drawing.phases) > 1 else "",
             "marks": [*revisions, *_phase_marks(drawing.phases, chart["figure"])],
         }
     return charts
@@ -271,6 +277,7 @@ def _lines(drawing: CurveCharts, figure: Figure) -> list[dict[str, Any]]:
         return [_group_line(group, figure, drawing) for group in drawing.groups]
     return [
         _line(series, series, _points(series, figure, drawing), smoothing, _places(series))
+        | {"usual": series.usual_returns if figure == "return" else None}
         for series in drawing.series
     ]
 

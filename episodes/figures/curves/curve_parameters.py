@@ -61,7 +61,7 @@ OF_SEVERAL = ("by", "runs", "group", "failed", "sort")
 SORTS = ("last", "curve", "attempts", "return", "success", "length")
 """Columns by which the table of curves is sorted; `-` before one: highest first."""
 MAX_SCALARS = 24
-MAX_INCHES = 20.0
+MIN_INCHES, MAX_INCHES = 1.5, 20.0
 _SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,2})?)x(\d{1,2}(?:\.\d{1,2})?)")
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
 _RUN_LIST_FORM = (
@@ -217,8 +217,8 @@ def _figures(name: str, text: str) -> tuple[tuple[Figure, ...], tuple[str, ...]]
 def _inches(name: str, text: str) -> tuple[float, float]:
     size = _SIZE.fullmatch(text.strip())
     width, height = map(float, size.groups()) if size else (0.0, 0.0)
-    if not (1 <= width <= MAX_INCHES and 1 <= height <= MAX_INCHES):
-        limits = f"1 to {MAX_INCHES:g}, such as 3.4x2.4"
+    if not (min(width, height) >= MIN_INCHES and max(width, height) <= MAX_INCHES):
+        limits = f"{MIN_INCHES:g} to {MAX_INCHES:g}, such as 3.4x2.4"
         raise BadFilter(name, text, f"it takes a width and a height in inches from {limits}")
     return width, height
 

@@ -26,7 +26,7 @@ from environments.scoring.definition import (
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.figures.curves.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.figures.curves.curve_parameters import CurveQuery
-from episodes.figures.curves.curve_points import MAX_POINTS, Curve, curve, curves
+from episodes.figures.curves.curve_points import MAX_POINTS, Curve, CurvePoint, curve, curves
 from episodes.figures.curves.figure_menu import (
     EXTREMES,
     NO_COMPONENTS,
@@ -122,6 +122,42 @@ class ChartSeries:
     def coverage(self) -> Coverage | None:
         """Return how many rollouts the curve counts; None without an ending."""
         return self.curve.total.coverage if self.curve.total else None
+
+    @property
+    def carried(self) -> list[CurvePoint]:
+        """Return the points whose mean return a few unusual returns carry."""
+        outliers = self.curve.total.outliers if self.curve.total else None
+        if outliers is None:
+            return []
+        low, high = outliers.low, outliers.high
+        return [
+            point
+            for point in self.curve.points
+            if not point.is_mean_usual
+            and not (low <= (point.lowest or 0.0) and (point.highest or 0.0) <= high)
+        ]
+
+    @property
+    def usual_returns(self) -> tuple[float, float] | None:
+        """Return the range of the points that no unusual returns carry, beyond which the axis of a
+        chart need not reach; None if there are no others, or no such points."""
+        outliers = self.curve.total.outliers if self.curve.total else None
+        if outliers is None:
+            return None
+        low, high, carried = outliers.low, outliers.high, {id(point) for point in self.carried}
+        usual = [
+            point
+            for point in self.curve.points
+            if id(point) not in carried and low <= (point.mean or 0.0) <= high
+        ]
+        values = [
+            value
+            for point in usual
+            for value in (point.mean, point.p10, point.p90)
+            if value is not None and low <= value <= high
+        ]
+        has_others = len(usual) < len(self.curve.points)
+        return (min(values), max(values)) if values and has_others else None
 
     def value_of(self, column: str) -> float | None:
         """Return what the table has in one of the columns SORTS; None without a value."""
@@ -288,6 +324,8 @@ class CurveCharts:
     """What is drawn of them."""
     failed: int = 0
     """Number of the chosen runs that failed, whether or not they are drawn."""
+    split_name: str = ""
+    """The split that all curves show; empty if they show several, or none."""
 
     @property
     def split(self) -> Split | None:
@@ -301,6 +339,12 @@ class CurveCharts:
         """Environment of all episodes; None if there are several, or none."""
         environments = {line.environment for line in self.series}
         return environments.pop() if len(environments) == 1 else self.rows.environment
+
+    @property
+    def place(self) -> str:
+        """What all curves show: an environment and perhaps its split; empty if there are several
+        environments."""
+        return f"{self.environment.name} {self.split_name}".strip() if self.environment else ""
 
     @property
     def definitions(self) -> list[Definitions]:
@@ -364,24 +408,21 @@ class CurveCharts:
         and the query string of the curve without these."""
         rows = list[tuple[str, str]]()
         for line in self.series if "return" in self.query.figures else ():
-            total = line.curve.total
+            total, count = line.curve.total, len(line.carried)
             if total is None or (outliers := total.outliers) is None:
                 continue
-            low, high, points = outliers.low, outliers.high, line.curve.points
-            carried = [
-                point
-                for point in points
-                if not point.is_mean_usual
-                and not (low <= (point.lowest or 0.0) and (point.highest or 0.0) <= high)
-            ]
-            if total.is_mean_usual and not carried:
+            if total.is_mean_usual and not count:
                 continue
-            place = f" at {len(carried):,} of {len(points):,} points" if total.is_mean_usual else ""
+            points = f"{count:,} of {len(line.curve.points):,} points"
+            place = f" at {points}" if total.is_mean_usual else ""
             text = (
                 f"{line.label}: a few returns, as far as {signed(outliers.farthest)}, carry the mean"
                 f"{place}. Without them the mean is about {signed(outliers.mean)}."
             )
-            ends = {"return_from": digits_of(low), "return_to": digits_of(high)}
+            ends = {
+                "return_from": digits_of(outliers.low),
+                "return_to": digits_of(outliers.high),
+            }
             rows.append((text, line.filter.to_query(**line.parts, **ends)))
         return rows
 
@@ -521,7 +562,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     runs = overlay.runs or ([rows.run] if rows.run else [])
     if query.axis is None and runs and (query.scalars or _have_steps(runs)):
         query = replace(query, axis="step")
-    overlay, splits = _of_splits(query, rows, overlay)
+    overlay, splits, split_name = _of_splits(query, rows, overlay)
     scopes = [
         scope_of_filter(part.filter, _rows_of_part(part, filters, rows), part.label)
         for part in overlay.parts
@@ -566,6 +607,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         scalar_names=scalar_names,
         scalars=scalars,
         failed=failed,
+        split_name=split_name,
     )
 
 
@@ -679,9 +721,9 @@ def _dash(place: int, count: int) -> tuple[int, ...]:
 
 def _of_splits(
     query: CurveQuery, rows: NamedRows, overlay: Overlaid
-) -> tuple[Overlaid, list[Split]]:
-    """Return the parts with each run limited to the split that is shown of it, and all splits that
-    the runs played.
+) -> tuple[Overlaid, list[Split], str]:
+    """Return the parts with each run limited to the split that is shown of it, all splits that the
+    runs played, and the name of the split that all parts show, or an empty text.
 
     Runs that are compared show the same split if they have one in common. Nothing changes if no run
     played several.
@@ -696,17 +738,20 @@ def _of_splits(
     ]
     several = [splits for splits in splits_by_part if len(splits) > 1]
     every = list(dict.fromkeys(split for splits in several for split in splits))
-    if query.are_together or not several or not pools_splits(query.filter):
-        return overlay, every
-    common = common_split([splits for splits in splits_by_part if splits])
-    parts = list[OverlaidPart]()
+    is_limited = not query.are_together and several and pools_splits(query.filter)
+    common = common_split([splits for splits in splits_by_part if splits]) if is_limited else None
+    parts, names = list[OverlaidPart](), set[str]()
     for part, splits in zip(overlay.parts, splits_by_part, strict=True):
-        if len(splits) > 1:
+        name = part.filter.split or ""
+        if len(splits) == 1:
+            name = splits[0].name
+        elif splits and is_limited:
             split = common or splits[0]
             filters, label = of_one_split(part.filter, split), f"{part.label} · {split.name}"
-            part = replace(part, filter=filters, label=label, split=split)
+            part, name = replace(part, filter=filters, label=label, split=split), split.name
         parts.append(part)
-    return replace(overlay, parts=parts), every
+        names.add(name)
+    return replace(overlay, parts=parts), every, names.pop() if len(names) == 1 else ""
 
 
 def _environments(lines: Sequence[Curve], rows: NamedRows) -> list[Environment | None]:

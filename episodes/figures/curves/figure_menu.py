@@ -12,6 +12,7 @@ Figure = Literal[
 ]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 """Names in addresses, in the order of the menu."""
+COMMON: tuple[Figure, ...] = ("return", "success", "length")
 SCALAR = "scalar."
 """Start of the name in addresses of a number that trainers report, which is drawn beside these."""
 TITLES: dict[Figure, str] = {
@@ -55,6 +56,7 @@ EXTREMES: dict[Figure, str] = {
 """What the light bands of a figure are; the others have none."""
 EXTREMES_OF_RUNS = "Light bands: lowest and highest run of a group."
 BAND_OF_RUNS = "Lines and bands: mean and standard deviation over the runs of a group."
+PHASES = "Dashed: where the return, success or length begins to differ by more than its noise."
 BY_DEFINITION = ("return", "components", "deviation")
 """Figures whose unit is the return, so their axis names its definition."""
 OF_GROUPS = ("deviation", "flat")

@@ -44,6 +44,7 @@ from episodes.figures.curves.curve_rows import (
 from episodes.figures.curves.curve_series import CurveCharts, curve_charts
 from episodes.figures.curves.figure_menu import (
     AXIS_TITLES,
+    COMMON,
     FIGURES,
     OF_GROUPS,
     SCALAR,
@@ -228,6 +229,8 @@ class FigureChoice(NamedTuple):
     label: str
     """What the y axis shows."""
     is_shown: bool
+    is_common: bool
+    """Whether it is offered beside the charts; others are in a menu until they are shown."""
     is_of_groups: bool
     """Whether it is drawn over training steps alone."""
     others: str
@@ -241,6 +244,7 @@ def _choice(query: CurveQuery, figure: Figure) -> FigureChoice:
         TITLES[figure],
         UNITS[figure],
         figure in query.figures,
+        figure in COMMON,
         figure in OF_GROUPS,
         ",".join(_toggled(query.y, figure)),
     )

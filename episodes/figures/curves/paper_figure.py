@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -72,7 +72,7 @@ handles = {}
 for axes, (chart, (title, scale, limits)) in zip(
     figure.subplots(*GRID, squeeze=False).flat, CHARTS.items()
 ):
-    for line, (label, color, dashes, width, alpha, marker, has_band) in enumerate(LINES[chart]):
+    for line, (label, color, dashes, width, alpha, marker, has_band, is_cut) in enumerate(LINES[chart]):
         points = [row for row in rows if (row["chart"], row["line"]) == (chart, str(line))]
         x, y, low, high, least, most, raw = (
             [float(row[name] or "nan") for row in points]
@@ -86,16 +86,30 @@ for axes, (chart, (title, scale, limits)) in zip(
         axes.plot(x, raw, color=color, alpha=0.35 * alpha, linewidth=0.6)
         if label:
             handles[label] = drawn
+        if is_cut:
+            drawn.set_clip_on(True)
+            for at, value in zip(x, y):
+                if value > limits[1] or value < limits[0]:
+                    arrow, end = ("\u2191", 1) if value > limits[1] else ("\u2193", 0)
+                    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+                    place |= {"xytext": (0, 2 if end else -7), "fontsize": 6, "color": color}
+                    axes.annotate(f"{arrow} {value:.3g}", (at, end), ha="center", **place)
         if has_band:
             axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
             colors = {"facecolor": (color, 0.07), "edgecolor": (color, 0.4)}
             axes.fill_between(x, least, most, linewidth=0.4, **colors)
-    for at, text in MARKS:
-        at = datetime.fromtimestamp(at, timezone.utc) if X == "Time (UTC)" else at
-        axes.axvline(at, color="#777", linewidth=0.6, linestyle=(0, (6, 4)))
+    places = [float(row["x"]) for row in rows if row["chart"] == chart]
+    reach = (max(places, default=0) - min(places, default=0)) or 1
+    ends = []  # of the last text in each row
+    for at, text in MARKS[chart]:
+        when = datetime.fromtimestamp(at, timezone.utc) if X == "Time (UTC)" else at
+        axes.axvline(when, color="#777", linewidth=0.6, linestyle=(0, (6, 4)))
         place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-        place |= {"xytext": (2, -6), "fontsize": 6, "color": "#555"}
-        axes.annotate(text.replace("$", "\\\\$"), (at, 1), **place)
+        start = (at - min(places, default=0)) / reach
+        row = next((row for row, end in enumerate(ends) if end < start), len(ends))
+        ends[row : row + 1] = [start + (len(text) + 1) * 4 * GRID[1] / (58 * SIZE[0])]
+        place |= {"xytext": (2, -6 - 7 * row), "fontsize": 6, "color": "#555"}
+        axes.annotate(text.replace("$", "\\\\$"), (when, 1), **place)
     axes.margins(x=0.01)
     axes.set(xlabel=X, ylabel=title, yscale=scale, ylim=limits)
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
@@ -170,6 +184,7 @@ class _Layout(NamedTuple):
             for name in ("band", "extremes")
             if chart[name]
         ]
+        sentences += [chart["phaseNote"] for chart in charts if chart["phaseNote"]]
         sentences += [sentence for chart in charts for sentence in _notes(chart, query)]
         note = " ".join(dict.fromkeys(sentences))
         note_height = (len(note) // int(width * 19) + 2) / 8
@@ -205,7 +220,8 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         highlights = [_is_highlighted(line, query) for line in visible]
         is_thin = len(visible) > MANY
         scale = "log" if chart["log"] else "linear"
-        titles[chart["figure"]] = (chart["yTitle"], scale, _y_limits(chart, query))
+        title = ", ".join(filter(None, (chart["yTitle"], chart["place"])))
+        titles[chart["figure"]] = (title, scale, _y_limits(chart, query))
         lines[chart["figure"]] = [
             (
                 _legend_label(chart, line, query),
@@ -215,6 +231,7 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
                 1.0 if is_highlighted else 0.25 if any(highlights) else 0.6 if is_thin else 1.0,
                 0 if is_thin or len(line["points"]) >= MAX_MARKED else 3,
                 has_band,
+                bool(line.get("usual")),
             )
             for line, is_highlighted, has_band in zip(
                 visible, highlights, _bands(chart, query), strict=True
@@ -231,7 +248,10 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         "LEGEND": layout.legend_columns,
         "NOTE": layout.note,
         "X": AXIS_TITLES[query.x],
-        "MARKS": [(mark["x"], mark["text"]) for mark in charts[0]["marks"]] if charts else [],
+        "MARKS": {
+            chart["figure"]: [(mark["x"], mark["text"]) for mark in chart["marks"]]
+            for chart in charts
+        },
         "CHARTS": titles,
         "LINES": lines,
     }
@@ -240,7 +260,8 @@ def figure_script(charts: Sequence[dict[str, Any]], query: CurveQuery) -> str:
         "# SIZE: inches of the charts. GRID: rows and columns of charts. LEGEND: its columns if",
         "# they fit, below NOTE. MARKS: places on the x axis where something changed, and texts.",
         "# CHARTS: title of the y axis, scale, limits. LINES: label in the legend, colour, dashes,",
-        "# width, opacity, size of its markers, whether its bands are drawn, in the order of DATA.",
+        "# width, opacity, size of its markers, whether its bands are drawn, and whether arrows stand",
+        "# for values beyond the axis, in the order of DATA.",
         *(f"{name} = {value!r}" for name, value in constants.items()),
     ]
     return "\n".join(head) + "\n" + _SCRIPT
@@ -296,7 +317,8 @@ def _y_limits(chart: dict[str, Any], query: CurveQuery) -> tuple[float, float]:
     for line, has_band in zip(_visible_lines(chart, query), _bands(chart, query), strict=True):
         names = ("y", "raw", *(("low", "high", "min", "max") if has_band else ()))
         numbers = (point.get(name) for point in line["points"] for name in names)
-        values += [number for number in numbers if number is not None]
+        low, high = line.get("usual") or (-inf, inf)
+        values += [number for number in numbers if number is not None and low <= number <= high]
     values = [value if abs(value) >= MIN_DRAWN else 0.0 for value in values]
     values = [value for value in values if value > 0 or not chart["log"]]
     return limits_of(values, is_log=chart["log"])

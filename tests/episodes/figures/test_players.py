@@ -107,7 +107,7 @@ def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(
     assert [(one.curve.total.episodes, one.curve.total.mean) for one in page.series] == [
         (episodes, 0.0)
     ]
-    assert any(note.startswith(f"{episodes} ended episode") for note in page.notes)
+    assert any(note.startswith(f"Without {episodes} ended episode") for note in page.notes)
     assert "player=others" in page.series[0].attempts_query
     people = client.get(f"{address}&player=human").context["drawn"]
     assert [(one.curve.total.episodes, one.curve.total.mean) for one in people.series] == [
@@ -119,7 +119,7 @@ def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(
         ("people", 1.0),
     ]
     answer = client.get(f"/api/curves?environment={task.environment.name}").json()
-    assert answer["total"]["episodes"] == episodes and "of people left out" in answer["note"]
+    assert answer["total"]["episodes"] == episodes and "of people (the filter" in answer["note"]
 
 
 @pytest.mark.parametrize("episodes", [1, 128])
@@ -136,7 +136,7 @@ def test_a_curve_of_a_run_has_its_people_and_says_nothing_else(
         (2 * episodes, 0.5)
     ]
     assert "player=" not in drawn.series[0].attempts_query and not any(
-        "left out" in note for note in drawn.notes
+        "of people" in note for note in drawn.notes
     )
     answer = client.get(f"/api/curves?run={run.name}").json()
-    assert answer["total"]["episodes"] == 2 * episodes and "left out" not in answer["note"]
+    assert answer["total"]["episodes"] == 2 * episodes and "of people" not in answer["note"]

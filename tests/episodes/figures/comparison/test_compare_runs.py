@@ -299,4 +299,4 @@ def test_people_who_played_without_a_run_are_not_mentioned(client: Client) -> No
     first, second = played()
     end_episode(player="human")
     page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
-    assert "of people left out" not in page
+    assert "of people (the filter" not in page

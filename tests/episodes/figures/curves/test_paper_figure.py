@@ -64,7 +64,7 @@ def test_it_is_drawn_with_legend_and_titles(
     assert answer.content.startswith(start) and answer["Content-Type"] == kind
     if format_ == "svg":
         picture = answer.content.decode()
-        for text in ("=a $x$ &lt;b&gt;", "_second", "Training step", "Return (sum)", "1G"):
+        for text in ("=a $x$ &lt;b&gt;", "_second", "Training step", "Return (sum), math", "1G"):
             assert f">{text}<" in picture
         assert "third" not in picture
         height = re.search(r'width="360pt" height="([\d.]+)pt"', picture)
@@ -83,7 +83,7 @@ def test_the_script_draws_the_data_with_what_the_page_highlights(client: Client)
     compile(script, "curves.py", "exec")
     assert "SIZE = (7.0, 3." in script and "'Return: sum" in script
     highlighted = client.get(address("py", highlight=str(make_run("_second").pk)))
-    drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, 3, True\)"
+    drawn = r"\('_second', '#\w{6}', \(\), 2.0, 1.0, 3, True, False\)"
     assert re.search(drawn, highlighted.content.decode())
 
 
@@ -120,14 +120,14 @@ def test_it_has_the_axis_the_markers_and_the_raw_values_of_the_page(
     constants: dict[str, Any] = {}
     script = client.get(query).content.decode()
     exec(script[: script.index("import csv")], constants)
-    assert constants["CHARTS"]["return"] == ("Return (sum)", "linear", (1e9, 2e9))
+    assert constants["CHARTS"]["return"] == ("Return (sum), math", "linear", (1e9, 2e9))
     assert constants["CHARTS"]["success"][2] == (0.0, 1.0)
     assert [line[5] for line in constants["LINES"]["return"]] == [3, 3]
     answer = client.get(query.replace("format=py", "format=data")).content.decode()
     rows = list(csv.DictReader(io.StringIO(answer)))
     assert [float(row["raw"]) for row in rows[:2]] == [1e9, 2e9]
     monkeypatch.setattr(paper_figure, "MAX_MARKED", 2)
-    assert ", 0, True)" in client.get(query).content.decode()
+    assert ", 0, True, False)" in client.get(query).content.decode()
 
 
 MEASURE = """
@@ -139,7 +139,7 @@ print(*extent.extents, *figure.bbox.size, *(axes.bbox.height for axes in figure.
 """
 
 
-@each("size", ["3.4x2.4", "7x3", "1x1"])
+@each("size", ["3.4x2.4", "7x3", "1.5x1.5"])
 @each("group", ["", "learning_rate,temperature"])
 def test_the_legend_lies_within_the_picture(
     client: Client, tmp_path: Path, size: str, group: str

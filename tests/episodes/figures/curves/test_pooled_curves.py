@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from tests.episodes.ended import end_episode
-from tests.stored import make_environment, make_task
+from tests.stored import make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -37,6 +37,21 @@ def test_a_mean_that_one_return_carries_says_so(client: Client) -> None:
     assert "a few returns, as far as +1M, carry the mean" in page
     [address] = {part.split('"')[0] for part in page.split('href="')[1:] if "return_to" in part}
     assert "a few returns" not in client.get(address).content.decode()
+
+
+def test_the_axis_does_not_reach_to_the_mean_that_a_few_returns_carry(client: Client) -> None:
+    run = make_run("grpo")
+    task = make_task()
+    for step in range(6):
+        for number in range(8):
+            reward = 1e6 if (step, number) == (4, 0) else float(number % 2)
+            end_episode(reward, task=task, run=run, run_step=step)
+    address = "/runs/curves/?run=grpo&x=step"
+    [line] = client.get(address).context["charts"][0]["series"]
+    assert line["usual"] == (0.0, 1.0) and max(point["y"] for point in line["points"]) > 1e5
+    script = client.get(f"{address}&format=py").content.decode()
+    assert "'linear', (0.0, 1.0))" in script
+    assert client.get(f"{address}&format=svg").content.startswith(b"<?xml")
 
 
 def test_a_rare_success_is_no_outlier(client: Client) -> None:
