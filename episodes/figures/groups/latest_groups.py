@@ -3,8 +3,10 @@ last, with the spread of their returns."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar, NamedTuple, Self
 
 from environments.filtering.parameters import chosen, definition_in, given
@@ -21,6 +23,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
 
 MAX_GROUPS = 50
+MAX_RUNS = 6
 MAX_READ = 4_000
 """Newest episodes of the environment, split or run, or of all, among which groups are looked
 for."""
@@ -40,6 +43,19 @@ class LatestGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class FlatShare:
+    """How many of a run's latest groups are flat."""
+
+    run: Run
+    groups: int
+    flat: int
+    first_step: int
+    last_step: int
+    by_step: Sequence[float]
+    """Share of flat groups in each training step that has groups, oldest first, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class LatestGroups:
     groups: Sequence[LatestGroup]
     """MAX_GROUPS at most, newest first."""
@@ -47,6 +63,8 @@ class LatestGroups:
     """Number of all groups among the episodes that were read."""
     count_by_state: Mapping[str, int]
     """The number of those by state."""
+    flat_shares: Sequence[FlatShare]
+    """Of MAX_RUNS runs at most, those with the newest groups first."""
     unknown: str
     """Sentences about names in the filter that do not exist; empty when all exist."""
 
@@ -107,8 +125,29 @@ class LatestGroupsQuery:
                 state: sum(holds(lines[key[:3]]) for key in places)
                 for state, holds in STATES.items()
             },
+            flat_shares=_flat_shares(
+                [(runs_by_id[run], step, lines[run, step, task]) for run, step, task, _ in places]
+            ),
             unknown=rows.unknown,
         )
+
+
+def _flat_shares(groups: Sequence[tuple[Run, int, GroupLine]]) -> list[FlatShare]:
+    """Return the shares of runs with these groups, each with its training step, newest first."""
+    by_run = defaultdict[Run, dict[int, list[bool]]](lambda: defaultdict(list))
+    for run, step, line in groups:
+        by_run[run][step].append(line.spread.is_flat)
+    return [
+        FlatShare(
+            run,
+            sum(map(len, by_step.values())),
+            sum(map(sum, by_step.values())),
+            min(by_step),
+            max(by_step),
+            [fmean(by_step[step]) for step in sorted(by_step)],
+        )
+        for run, by_step in list(by_run.items())[:MAX_RUNS]
+    ]
 
 
 def _floor(rows: NamedRows) -> int:

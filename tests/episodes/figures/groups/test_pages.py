@@ -146,6 +146,21 @@ def test_groups_of_several_environments_name_theirs(client: Client) -> None:
     assert "<td>math</td>" in page and "<td>guess</td>" in page
 
 
+def test_the_latest_groups_say_how_many_are_flat_by_run_and_step(client: Client) -> None:
+    run, tasks = make_run("grpo"), [make_task(), make_task()]
+    for step, flat in ((0, 0), (1, 1), (3, 2)):
+        for place, task in enumerate(tasks):
+            for number in range(2):
+                value = 0.0 if place < flat else float(number)
+                make_episode(task=task, run=run, run_step=step, return_sum=value)
+    answer = client.get("/runs/groups/?state=mixed")
+    [share] = answer.context["latest"].flat_shares
+    assert (share.groups, share.flat, list(share.by_step)) == (6, 3, [0.0, 0.5, 1.0])
+    assert (share.first_step, share.last_step) == (0, 3)
+    page = answer.content.decode()
+    assert f'href="/runs/curves/?runs={run.pk}&amp;x=step&amp;y=flat"' in page and "50%" in page
+
+
 def test_groups_are_narrowed_to_a_run_and_a_state(client: Client) -> None:
     mixed, flat = make_task({"question": "mixed"}), make_task({"question": "flat"})
     for task, values in ((mixed, (0.0, 1.0)), (flat, (1.0, 1.0))):
