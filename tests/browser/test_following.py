@@ -250,7 +250,7 @@ def test_what_the_agent_asks_for_appears_and_what_was_live_is_at_rest_when_it_is
     expect(page.locator("#facts")).to_contain_text("Ended")
     expect(page.locator("#facts[data-refetch]")).to_have_count(0)
     expect(page.locator("#peers")).to_contain_text("1 attempt")
-    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
+    expect(page.locator("#peers")).to_contain_text("this one is #1")
     expect(page.locator("[data-live-state]")).to_have_count(0)
 
 
@@ -284,6 +284,6 @@ def test_a_part_that_the_server_failed_to_answer_is_fetched_again(
             open_late(page, latest(live))
         page.route(re.compile("/peers/"), lambda route: answers.pop()(route), times=3)
         agent.call("finish", "done")
-    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
+    expect(page.locator("#peers")).to_contain_text("this one is #1")
     assert not answers
     complaints.clear()  # the failures

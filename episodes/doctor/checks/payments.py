@@ -133,7 +133,7 @@ def _first_step(scope: DoctorScope, repeats: int) -> int | None:
     return next(starts, None)
 
 
-@check("Step rewards outweigh the final reward", "outweigh", "attempts", is_cause=True)
+@check("Success does not need the final reward", "outweigh", "attempts", is_cause=True)
 def outweighing_steps(scope: DoctorScope) -> DoctorFinding:
     definition = scope.definition
     if definition.return_ != "sum":
@@ -154,6 +154,6 @@ def outweighing_steps(scope: DoctorScope) -> DoctorFinding:
         return no_problem(f"{sentence}.")
     largest = sorted(early, key=lambda win: (-win.sum, -win.id))[:MAX_EVIDENCE]
     return problem(
-        f"{sentence}. The final reward is not needed.",
+        f"{sentence}. Pay more of the reward at the end, or raise the threshold.",
         *(Evidence(f"Episode {win.id}", reverse("episode", args=[win.id])) for win in largest),
     )
