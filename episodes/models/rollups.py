@@ -1,5 +1,5 @@
-"""Models of rollups, which are derived from ended episodes: CurveBlock, RunTotal, StepSpan, StepGroup,
-Activity, ToolUse, RewardComponent, EpisodeComponent, TranscriptText and Progress.
+"""Models of rollups, which are derived from ended episodes: CurveBlock, RunTotal, StepSpan,
+LatestTotal, StepGroup, Activity, ToolUse, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of
 `Episode.end_number`, and can rebuild all of them from the episodes.
@@ -153,6 +153,32 @@ class StepSpan(Summed):
             f"{self.scope} {self.scope_id}, {self.width} training steps from "
             f"{self.number * self.width} on"
         )
+
+
+class LatestTotal(Summed):
+    """A summary of the spans of the latest tenth of a run's training steps in one environment, by
+    which lists of runs are sorted; written with these spans. Its scope is the run.
+
+    Each split of the run has a tenth of its own. If there are several, so have all of them together,
+    in rows with `split_id` ALL_SPLITS.
+    """
+
+    ALL_SPLITS = -1
+
+    width = models.BigIntegerField(help_text="Of the spans: training steps")
+    number = models.BigIntegerField(help_text="Of the first of the spans, in any environment")
+    step_low = models.BigIntegerField(help_text="Lowest training step of its episodes")
+    step_high = models.BigIntegerField(help_text="Highest training step of its episodes")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["scope_id", "environment_id", "split_id"], name="latesttotal_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.scope_id}, training steps {self.step_low} to {self.step_high}"
 
 
 class StepGroup(models.Model):

@@ -5,7 +5,7 @@ Episodes of runs that train at the same time end in any order, so a span takes t
 training steps whenever they end. A span has a row for each place of its episodes: their
 environment, and of a run their split. Spans of a run also count its groups. When a scope has more
 than MAX_SPANS spans, neighbours are merged. Endings without a training step are in no span and cost
-nothing here.
+nothing here. The latest spans of a run are also summed up (`latest_totals.py`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import BooleanField, QuerySet
-from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.tasks.task_places import batched
 from episodes.attempts.endings import Ending, rows_of
 from episodes.attempts.group_states import GroupTally
-from episodes.models import StepGroup, StepSpan
+from episodes.models import LatestTotal, StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
+from episodes.rollups.latest_totals import LatestChange, RunSpans, latest_change
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import (
     SCOPES,
@@ -35,11 +33,10 @@ from episodes.rollups.scopes import (
     edges_of_environments,
     place_of,
 )
+from episodes.rollups.span_content import SCOPE_CONDITION, Span, SpanContent, merged, span_queries
 from episodes.rollups.summaries import (
     COLUMNS,
-    RollupSummary,
     columns_read,
-    merged,
     read_summary,
     shrink,
     summary_of,
@@ -56,9 +53,6 @@ MERGED_SPANS = 2
 MAX_SCOPES = 1000
 """Scopes whose layouts are remembered; when there are more, those that were quiet for longest are
 forgotten."""
-_MAX_CONDITIONS = 100
-"""Conditions in one query: databases limit the length of a statement."""
-_SCOPE = "scope = %s AND scope_id = %s"
 _KEY = ("scope", "scope_id", "width", "number", "environment_id", "split_id")
 _COLUMNS = (*_KEY, "step_low", "step_high", "groups", "deviations", *COLUMNS)
 
@@ -68,9 +62,9 @@ class _Layout:
     """Width of the spans of one scope, and their numbers with each of their places."""
 
     width: int = 1
-    rows: set[tuple[int, Place]] = field(default_factory=set)
+    rows: set[Span] = field(default_factory=set)
 
-    def make_room(self, places: Iterable[tuple[int, Place]]) -> None:
+    def make_room(self, places: Iterable[Span]) -> None:
         """Add the spans of these training steps and places, and merge spans if there are too
         many."""
         self.rows |= {(step // self.width, place) for step, place in places}
@@ -82,27 +76,13 @@ class _Layout:
             self.rows = {(number // MERGED_SPANS, place) for number, place in self.rows}
 
 
-class _SpanContent(NamedTuple):
-    """The content of a span in one place: its lowest and highest training step, and a summary of
-    its endings."""
-
-    low: int
-    high: int
-    summary: RollupSummary
-
-    def with_groups(self, groups: GroupTally) -> _SpanContent:
-        """Return the content with these groups, where it has none yet."""
-        return self._replace(
-            summary=self.summary._replace(summary=self.summary.summary._replace(groups=groups))
-        )
-
-
 class SpanChange(NamedTuple):
     stale: list[int]
     """Ids of rows that `fresh` replaces."""
     fresh: list[Values]
     """Rows in the order of _COLUMNS, ready to be written: others wait for the transaction."""
     groups: GroupChange
+    latest: LatestChange
 
 
 class SpansPart:
@@ -115,15 +95,22 @@ class SpansPart:
         self._layouts: OrderedDict[RollupScope, _Layout] = OrderedDict()
 
     def gather(self, endings: Sequence[Ending]) -> SpanChange:
-        change = SpanChange([], [], GroupChange())
+        change = SpanChange([], [], GroupChange(), LatestChange())
         parts = by_scope(ending for ending in endings if ending.run_step is not None)
         if not parts:
             return change
         self._learn(parts)
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
+        runs = {
+            scope.id: RunSpans(
+                layout.width, layout.rows, {span: new for span, [new] in spans.items()}
+            )
+            for scope, spans in fresh.items()
+            if scope.kind == "run" and (layout := self._layouts[scope])
+        }
         change.groups.read(endings)
-        tallies = defaultdict[tuple[RollupScope, tuple[int, Place]], GroupTally](GroupTally)
+        tallies = defaultdict[tuple[RollupScope, Span], GroupTally](GroupTally)
         for (run, step, place), tally in change.groups.differences().items():
             scope = RollupScope("run", run)
             tallies[scope, (step // self._layouts[scope].width, place)].add(tally)
@@ -137,20 +124,22 @@ class SpansPart:
         for scope, spans in fresh.items():
             width = self._layouts[scope].width
             for (number, place), contents in spans.items():
-                summary = merged([content.summary for content in contents])
-                summary = summary.compressed(edges.get(place.environment, ()))
-                low = min(content.low for content in contents)
-                high = max(content.high for content in contents)
-                key, groups = (*scope, width, number, *place), summary.summary.groups.texts
-                change.fresh.append((*key, low, high, *groups, *values_of(summary, writer)))
+                content = merged(contents, edges.get(place.environment, ()))
+                if scope.kind == "run":
+                    runs[scope.id].fresh[number, place] = content
+                key, groups = (*scope, width, number, *place), content.summary.summary.groups.texts
+                values = values_of(content.summary, writer)
+                change.fresh.append((*key, content.low, content.high, *groups, *values))
+        latest = latest_change(runs, change.stale, edges)
         while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
-        return change
+        return change._replace(latest=latest)
 
     def write(self, change: SpanChange) -> None:
         StepSpan.objects.filter(pk__in=change.stale).delete()
         BulkWriter(connection).insert(StepSpan, _COLUMNS, change.fresh)
         change.groups.write()
+        change.latest.write()
 
     def forget(self) -> None:
         self._layouts.clear()
@@ -181,18 +170,27 @@ class SpansPart:
         change.write()
         ids = {scope.id for scope in by_scope(endings)}
         StepSpan.objects.filter(episodes=0, scope__in=SCOPES, scope_id__in=ids).delete()
+        self.forget()
+        self._learn(scopes)
+        LatestTotal.objects.filter(scope_id__in=[scope.id for scope in scopes]).delete()
+        runs = {
+            scope.id: RunSpans(layout.width, layout.rows)
+            for scope, layout in self._layouts.items()
+            if scope.kind == "run"
+        }
+        latest_change(runs, (), edges_of_environments()).write()
 
     def empty(self) -> bool:
-        return delete_some(StepSpan) or delete_some(StepGroup)
+        return any(delete_some(model) for model in (StepSpan, LatestTotal, StepGroup))
 
     def _learn(self, scopes: Collection[RollupScope]) -> None:
         """Read the layouts of these scopes that are not remembered, and make all of them the last
         to be forgotten."""
-        unknown = [(_SCOPE, scope) for scope in scopes if scope not in self._layouts]
+        unknown = [(SCOPE_CONDITION, scope) for scope in scopes if scope not in self._layouts]
         for scope in scopes:
             self._layouts.setdefault(scope, _Layout())
             self._layouts.move_to_end(scope)
-        for rows in _queries(unknown):
+        for rows in span_queries(unknown):
             for kind, key, width, number, *place in rows_of(rows.values_list(*_KEY)):
                 layout = self._layouts[RollupScope(kind, key)]
                 layout.width = width
@@ -200,11 +198,11 @@ class SpansPart:
 
     def _spread(
         self, scope: RollupScope, endings: Sequence[Ending]
-    ) -> dict[tuple[int, Place], list[_SpanContent]]:
+    ) -> dict[Span, list[SpanContent]]:
         """Return the contents of new endings by the numbers of their spans and by place, in a
         layout that has room for them.
         """
-        layout, contents = self._layouts[scope], defaultdict[tuple[int, Place], list[Ending]](list)
+        layout, contents = self._layouts[scope], defaultdict[Span, list[Ending]](list)
         places = [
             (ending.run_step, place_of(scope.kind, ending), ending)
             for ending in endings
@@ -213,10 +211,10 @@ class SpansPart:
         layout.make_room((step, place) for step, place, _ in places)
         for step, place, ending in places:
             contents[step // layout.width, place].append(ending)
-        spans = defaultdict[tuple[int, Place], list[_SpanContent]](list)
+        spans = defaultdict[Span, list[SpanContent]](list)
         for span, some in contents.items():
             steps = [ending.run_step for ending in some if ending.run_step is not None]
-            spans[span].append(_SpanContent(min(steps), max(steps), summary_of(some)))
+            spans[span].append(SpanContent(min(steps), max(steps), summary_of(some)))
         return spans
 
 
@@ -224,30 +222,22 @@ def _read(
     numbers: Mapping[RollupScope, Collection[int]],
     before: Mapping[RollupScope, int],
     layouts: Mapping[RollupScope, _Layout],
-) -> Iterable[tuple[RollupScope, int, Place, _SpanContent]]:
+) -> Iterable[tuple[RollupScope, int, Place, SpanContent]]:
     """Yield the stored spans with those numbers, or all spans of a scope whose width differs from
     `before`, each with its id and place."""
     conditions = list[tuple[str, Sequence[Any]]]()
     for scope, places in numbers.items():
         if layouts[scope].width != before[scope]:
-            conditions.append((_SCOPE, scope))
+            conditions.append((SCOPE_CONDITION, scope))
         else:
             marks = ", ".join(["%s"] * len(places))
-            condition = f"{_SCOPE} AND width = %s AND number IN ({marks})"
+            condition = f"{SCOPE_CONDITION} AND width = %s AND number IN ({marks})"
             conditions.append((condition, (*scope, before[scope], *places)))
     columns = ("scope", "scope_id", "pk", "environment_id", "split_id", "step_low", "step_high")
-    for rows in _queries(conditions):
+    for rows in span_queries(conditions):
         for kind, key, pk, environment, split, low, high, groups, deviations, *row in rows_of(
             rows.values_list(*columns, "groups", "deviations", *columns_read())
         ):
-            content = _SpanContent(low, high, read_summary(row))
+            content = SpanContent(low, high, read_summary(row))
             content = content.with_groups(GroupTally.from_texts(groups, deviations))
             yield RollupScope(kind, key), pk, Place(environment, split), content
-
-
-def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
-    """Yield queries of the spans that meet any of the conditions, which are SQL with values."""
-    for some in batched(conditions, _MAX_CONDITIONS):
-        sql = " OR ".join(f"({condition})" for condition, _ in some)
-        values = [value for _, each in some for value in each]
-        yield StepSpan.objects.filter(RawSQL(sql, values, BooleanField()))  # nosec B611 # the values are parameters

@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import Aggregate, Count, Max, QuerySet, Sum
+from django.db.models import Aggregate, Count, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from environments.models import Environment
 from episodes.models import (
     Activity,
     CurveBlock,
     Episode,
+    LatestTotal,
     LooseBlob,
     Progress,
     RunTotal,
@@ -106,6 +108,22 @@ def check_spans() -> Iterator[DoctorProblem]:
         yield from _differences("Curves by training step do not match the episodes", sums, counts)
 
 
+def check_latest_totals() -> Iterator[DoctorProblem]:
+    """Compare the number of episodes in the totals of the latest training steps with the spans that
+    they sum up."""
+    own = {name: OuterRef(name) for name in ("scope_id", "environment_id", "split_id", "width")}
+    spans = StepSpan.objects.filter(scope="run", number__gte=OuterRef("number"), **own).order_by()
+    episodes = spans.values("scope_id").annotate(n=Sum("episodes")).values("n")
+    totals = LatestTotal.objects.exclude(split_id=LatestTotal.ALL_SPLITS)
+    sums, counts = dict[Scope, int](), dict[Scope, int]()
+    for run, n, there in totals.values_list(
+        "scope_id", "episodes", Coalesce(Subquery(episodes), 0)
+    ):
+        sums["run", run] = sums.get(("run", run), 0) + n
+        counts["run", run] = counts.get(("run", run), 0) + there
+    yield from _differences("Totals of latest training steps do not match the spans", sums, counts)
+
+
 def check_activity() -> Iterator[DoctorProblem]:
     days = Activity.objects.filter(period=86400)
     sums = _by("environment", days, Sum("episodes"))
@@ -171,6 +189,7 @@ DERIVED_CHECKS = (
     DoctorCheck("Task statistics match their episodes", check_task_statistics),
     DoctorCheck("Curves match the episodes", check_blocks),
     DoctorCheck("Curves by training step match the episodes", check_spans),
+    DoctorCheck("Totals of latest training steps match the spans", check_latest_totals),
     DoctorCheck("Activity matches the episodes", check_activity),
     DoctorCheck("Totals of runs match the episodes", check_run_totals),
     DoctorCheck("Search covers all episodes", check_search),

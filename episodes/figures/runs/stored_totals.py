@@ -25,12 +25,10 @@ from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import NO_CALL, OWN_KINDS
 from episodes.attempts.sketches import above, count_of
 from episodes.figures.run_splits import SplitChoice, splits_of
-from episodes.models import RunTotal, StepSpan
+from episodes.models import LatestTotal, RunTotal
 
 MAX_SORTED = 10_000
 """Runs that are searched and sorted, the newest ones."""
-LATEST_SHARE = 10
-"""One part of so many of a run's training steps are its latest ones."""
 
 
 class RunSums(NamedTuple):
@@ -99,7 +97,7 @@ class LatestSteps:
 
 
 MAX_TOTALS_KEPT = 4 * MAX_SORTED
-"""Totals of runs in two splits, and of two spans of their latest training steps."""
+"""Totals of runs in two splits, and of their latest training steps there."""
 _totals_kept = dict[tuple[Definition, bytes], RunSums]()
 """What counts of contents, by their digests: 10,000 runs take 0.3 s, and most have ended."""
 
@@ -193,39 +191,27 @@ def latest_steps(
     splits: Mapping[int, Collection[int]], definitions: Definitions
 ) -> dict[int, LatestSteps]:
     """Return the latest tenth of the training steps of each run that has some: one of up to ten, two
-    of up to twenty. Two queries.
+    of up to twenty. One query.
 
-    `splits`: by run, those whose episodes count, 0 for none; empty for all. Of more than 256
-    training steps the first one of the tenth may be up to a 128th of them earlier.
+    `splits`: by run, the one whose episodes count, 0 for none; several or no splits for all. Of more
+    than 256 training steps the first one of the tenth may be up to a 128th of them earlier.
     """
-    spans = StepSpan.objects.filter(among("scope_id", splits), scope="run").order_by()
-    numbers = defaultdict[int, list[tuple[int, int]]](list)
-    for pk, run, split, number in rows_of(
-        spans.values_list("pk", "scope_id", "split_id", "number")
-    ):
-        if not splits[run] or split in splits[run]:
-            numbers[run].append((number, pk))
-    latest = list[int]()
-    for some in numbers.values():
-        low, high = min(some)[0], max(some)[0]
-        first = high - (high - low) // LATEST_SHARE
-        latest += [pk for number, pk in some if number >= first]
-    if not latest:
-        return {}
-    columns = ("scope_id", "environment_id", "step_low", "step_high", *_content(definitions))
-    rows = defaultdict[int, list[tuple[int, int, RunSums]]](list)
-    for run, environment, low, high, *content in rows_of(
-        StepSpan.objects.filter(among("pk", latest)).values_list(*columns)
-    ):
-        rows[run].append((low, high, _totals_of(tuple(content), definitions.of(environment))))
-    return {
-        run: LatestSteps(
-            min(low for low, _, _ in some),
-            max(high for _, high, _ in some),
-            _sum([totals for _, _, totals in some]),
-        )
-        for run, some in rows.items()
-    }
+    columns = ("scope_id", "environment_id", "split_id", "step_low", "step_high")
+    rows = LatestTotal.objects.filter(among("scope_id", splits))
+    rows_by_run = defaultdict[int, list[tuple[Any, ...]]](list)
+    for run, *row in rows_of(rows.values_list(*columns, *_content(definitions))):
+        rows_by_run[run].append(tuple(row))
+    latest = dict[int, LatestSteps]()
+    for run, some in rows_by_run.items():
+        if len(splits[run]) == 1:
+            some = [row for row in some if row[1] in splits[run]]
+        elif any(row[1] == LatestTotal.ALL_SPLITS for row in some):
+            some = [row for row in some if row[1] == LatestTotal.ALL_SPLITS]
+        if some:
+            low, high = min(row[2] for row in some), max(row[3] for row in some)
+            parts = [_totals_of(row[4:], definitions.of(row[0])) for row in some]
+            latest[run] = LatestSteps(low, high, _sum(parts))
+    return latest
 
 
 def latest_by_run(
@@ -235,9 +221,8 @@ def latest_by_run(
     has no training steps."""
     splits = {run: {row.split for row in rows} for run, rows in rows_by_run.items()}
     latest = latest_steps(splits, definitions)
-    return totals_by_run(rows_by_run, definitions) | {
-        run: steps.totals for run, steps in latest.items()
-    }
+    others = {run: rows for run, rows in rows_by_run.items() if run not in latest}
+    return totals_by_run(others, definitions) | {run: steps.totals for run, steps in latest.items()}
 
 
 def played_places(
@@ -246,9 +231,12 @@ def played_places(
     """Return where the episodes of each run were played, such as `math train`. Two queries."""
     environments = dict(Environment.objects.seen_by(viewer).values_list("pk", "name"))
     splits = dict(Split.objects.seen_by(viewer).values_list("pk", "name"))
-    places = dict[int, str]()
+    places, texts = dict[int, str](), dict[frozenset[tuple[int, int]], str]()
     for run, rows in rows_by_run.items():
-        pairs = {(environments.get(row.environment, ""), splits.get(row.split, "")) for row in rows}
-        names = [{name for name in names if name} for names in zip(*pairs, strict=True)]
-        places[run] = " ".join(", ".join(sorted(part)) for part in names if part)
+        ids = frozenset([(row.environment, row.split) for row in rows])
+        if (text := texts.get(ids)) is None:
+            pairs = {(environments.get(pk, ""), splits.get(split, "")) for pk, split in ids}
+            names = [{name for name in names if name} for names in zip(*pairs, strict=True)]
+            texts[ids] = text = " ".join(", ".join(sorted(part)) for part in names if part)
+        places[run] = text
     return places

@@ -173,8 +173,8 @@ def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(
     play(200)
     part, endings = SpansPart(), played(run_step__isnull=False)
     part.gather(endings[:-1])
-    # thresholds, spans, and groups of a run
-    with django_assert_num_queries(2 + (endings[-1].run is not None)):
+    # thresholds, spans, and of a run its groups, its latest total and the spans for that
+    with django_assert_num_queries(2 + 3 * (endings[-1].run is not None)):
         part.gather(endings[-1:])
 
 

@@ -20,6 +20,7 @@ from episodes.models import (
     Blob,
     CurveBlock,
     Episode,
+    LatestTotal,
     Progress,
     RunTotal,
     Step,
@@ -48,7 +49,7 @@ def play() -> None:
         step = step_taken(
             number, reward=0.5, output_json=f'{{"blocks": [], "metadata": "{"x" * 9000}{number}"}}'
         )
-        started = episode_started(number, run=RunInfo("r1"))
+        started = episode_started(number, run=RunInfo("r1", 1))
         record((started, episode_noted(number), step, episode_ended(number)))
     catch_up()
     for environment in Environment.objects.all():
@@ -84,6 +85,9 @@ def change(name: str) -> None:
         "Curves do not match": lambda: CurveBlock.objects.filter(level=0).update(episodes=99),
         "Activity does not match": lambda: Activity.objects.update(episodes=99),
         "Totals of runs do not match": lambda: RunTotal.objects.update(episodes=99),
+        "Totals of latest training steps do not match": lambda: LatestTotal.objects.update(
+            episodes=99
+        ),
         "Search covers 0 of 4": lambda: TranscriptText.objects.all().delete(),
     }
     changes[name]()

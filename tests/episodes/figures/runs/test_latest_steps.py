@@ -7,7 +7,9 @@ from html import unescape
 from random import Random
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from environments.models import UNRESTRICTED
 from episodes.figures.runs.run_lines import RunQuery
@@ -58,6 +60,17 @@ def test_runs_are_sorted_by_what_is_shown(client: Client, over: str, names: list
     train("even", *[0.5] * 20)
     rows = client.get(f"/runs/?sort=-return{over}").context["rows"]
     assert [row.line.run.name for row in rows] == names
+
+
+def test_sorting_reads_no_spans(client: Client) -> None:
+    """They are many: 256 of each of 10,000 runs."""
+    train("late", *[0.0] * 18, 1.0, 1.0)
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/runs/?sort=-return")
+    tables = [
+        table for table in ("stepspan", "latesttotal") if table in str(queries.captured_queries)
+    ]
+    assert tables == ["latesttotal"]
 
 
 def test_a_run_without_training_steps_has_the_figures_of_all_its_attempts(client: Client) -> None:
