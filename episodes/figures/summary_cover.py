@@ -38,6 +38,9 @@ MAX_RAW_ENDINGS = 10_000
 """The endings of a single scope are read one by one up to this number."""
 MIN_RAW = 1280
 """Endings that are read one by one for each of many scopes: ten blocks."""
+MAX_LINE_RAW = 512
+"""Endings that are read one by one for a line of a list, whose sparkline then has four blocks: blocks
+take a tenth of the time."""
 MIN_COARSE = 2
 """Blocks at least of a scope whose blocks have rows for many places, so that about as many rows are
 read."""

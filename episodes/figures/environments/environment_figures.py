@@ -25,7 +25,7 @@ from episodes.attempts.summary import JudgedSummary
 from episodes.figures.curves.curve_points import parts_of
 from episodes.figures.scope_figures import ScopeFigures, by_definition_together, excluded_of
 from episodes.figures.scopes import scope_of, scope_seen_by
-from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
+from episodes.figures.summary_cover import MAX_LINE_RAW, SummaryCover, covers_of
 
 NO_SPLITS: Mapping[int, Split] = MappingProxyType({})
 MAX_POINTS = 40
@@ -101,7 +101,7 @@ def environment_figures(
         else scope_seen_by(environment, viewer)
         for environment in environments
     ]
-    covers = covers_of(scopes, definitions, least_blocks=MAX_POINTS, most_rows=MIN_RAW)
+    covers = covers_of(scopes, definitions, least_blocks=MAX_POINTS, most_rows=MAX_LINE_RAW)
     figures = list[EnvironmentFigures]()
     for environment, cover in zip(environments, covers, strict=True):
         definition = definitions.of(environment.pk)

@@ -30,7 +30,7 @@ from episodes.figures.run_splits import SplitChoice, in_split, labelled, splits_
 from episodes.figures.runs.stored_totals import LatestSteps, RunSums, latest_steps
 from episodes.figures.scope_figures import ScopeFigures, judged
 from episodes.figures.scopes import filtered, floor_of, scope_seen_by
-from episodes.figures.summary_cover import MIN_RAW, SummaryCover, covers_of
+from episodes.figures.summary_cover import MAX_LINE_RAW, SummaryCover, covers_of
 from episodes.models import Episode, Run
 from episodes.models.privacy import own_records
 from episodes.rollups.scopes import Place
@@ -129,7 +129,7 @@ def lines_of(
     """
     newest, definitions = _newest(runs, viewer), definitions_in_force(overrides)
     scopes = [scope_seen_by(run, viewer) for run in runs]
-    covers = covers_of(scopes, definitions, least_blocks=MIN_BLOCKS, most_rows=MIN_RAW)
+    covers = covers_of(scopes, definitions, least_blocks=MIN_BLOCKS, most_rows=MAX_LINE_RAW)
     places = list[set[int]]()
     for run, cover in zip(runs, covers, strict=True):
         places.append(cover.environments)
