@@ -23,6 +23,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 
+from environments.database.json_rows import among
 from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, WholeRange, any_text, given
 from environments.models import Environment, Split, Viewer
@@ -143,12 +144,14 @@ class DoctorScope:
     @cached_property
     def episodes(self) -> Scope:
         """The episodes as a scope of figures."""
-        return self.part()
+        return self._of_run(self.run)
 
-    def part(self, **changes: Any) -> Scope:
-        """Return these episodes with a changed filter as a scope of figures."""
-        filters = replace(self.filter, **changes)
-        return scope_of_filter(filters, NamedRows.of(filters))
+    def _of_run(self, run: Run | None) -> Scope:
+        """Return those of these episodes that a run played, or all, as a scope of figures."""
+        filters = replace(self.filter, run=run.name if run else None)
+        condition, _ = filters.condition_and_unknown_names()
+        rows = NamedRows(filters, self.environment, self.split, run, condition, unknown="")
+        return scope_of_filter(filters, rows)
 
     @cached_property
     def courses(self) -> list[Course]:
@@ -157,7 +160,7 @@ class DoctorScope:
         if not runs:
             [line] = curves([self.episodes], self.definition, needs_groups=False)
             return [Course(None, line.axis, phases_of(line.points))]
-        return courses_of({run: self.part(run=run.name) for run in runs}, self.definition)
+        return courses_of({run: self._of_run(run) for run in runs}, self.definition)
 
     @property
     def is_bounded(self) -> bool:
@@ -253,7 +256,7 @@ class DoctorScope:
     @property
     def steps(self) -> QuerySet[Step]:
         episodes = [attempt.id for attempt in self.attempts_with_steps]
-        return Step.objects.filter(episode__in=episodes).order_by()
+        return Step.objects.filter(among("episode", episodes)).order_by()
 
     def address(self, **changes: str) -> str:
         """Return the address of the doctor's page for these episodes with changed parameters."""
