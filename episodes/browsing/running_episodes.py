@@ -75,7 +75,9 @@ def running(
 
 def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar]:
     """Return the figures of running episodes by id; `blind`: ids of those whose return is not
-    shown. Two queries."""
+    shown. Two queries; none without ids."""
+    if not ids:
+        return {}
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
     few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in blind]

@@ -3,16 +3,16 @@ The list of runs, the page of a run and the overview show it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import NamedTuple
 
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from environments.features import features
 from environments.models import Viewer
 from environments.scoring.definition import DefinitionOverrides
+from episodes.attempts.endings import Epoch, rows_of
 from episodes.models import Episode, Run
 
 RECENT_DAYS = 3
@@ -44,9 +44,9 @@ def run_verdicts(
 
 def recent_verdicts(overrides: DefinitionOverrides, viewer: Viewer) -> list[tuple[Run, RunVerdict]]:
     """Return the verdicts about the runs that played in the last RECENT_DAYS, newest first."""
-    newest = Episode.objects.order_by("-pk").values_list("run", "created")[:MAX_EPISODES]
-    since = timezone.now() - timedelta(days=RECENT_DAYS)
-    ids = dict.fromkeys(run for run, created in newest if run and created >= since)
+    newest = Episode.objects.order_by("-pk").values_list("run", Epoch("created"))[:MAX_EPISODES]
+    since = time.time() - RECENT_DAYS * 86400
+    ids = dict.fromkeys(run for run, created in rows_of(newest) if run and created >= since)
     recent = Run.objects.seen_by(viewer).in_bulk(list(ids)[:MAX_RECENT])
     runs = [recent[pk] for pk in ids if pk in recent]
     verdicts = run_verdicts(runs, overrides, viewer)

@@ -7,8 +7,9 @@ the whole page.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,7 +35,7 @@ from episodes.browsing.running_episodes import ended, running, running_count
 from episodes.browsing.task_lines import name_tasks, task_lines
 from episodes.dashboard.live_parts import shared_part
 from episodes.dashboard.view_parameters import overrides_context
-from episodes.figures.activity import Span, activity, together
+from episodes.figures.activity import ActivityPoint, Span, activity, together
 from episodes.figures.environments.client_examples import example_call, tools_of
 from episodes.figures.environments.environment_figures import environment_figures
 from episodes.figures.environments.failing_tasks import failing_tasks
@@ -110,15 +111,18 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
     """Return the template variables of what is played, and of the activity in the span of
     `choice`; None: the shortest one with MIN_SPAN_EPISODES episodes or more, else the day."""
     now, viewer, definitions = time.time(), viewer_of(user), definitions_in_force(overrides)
-    points = {name: activity(name, viewer, now=now, definitions=definitions) for name in SPANS}
-    totals = {name: together(points[name]) for name in SPANS}
-    busy = [name for name in SPANS if totals[name].episodes >= MIN_SPAN_EPISODES]
-    span = choice or (busy[0] if busy else "24h")
+
+    @cache
+    def points(name: Span) -> Sequence[ActivityPoint]:
+        return activity(name, viewer, now=now, definitions=definitions)
+
+    busy = (name for name in SPANS if together(points(name)).episodes >= MIN_SPAN_EPISODES)
+    span: Span = next(busy, "24h") if choice is None else choice
     live = running(MAX_RUNNING, viewer, overrides.return_, list(blind_to(user)))
     lines = live + ended(MAX_EPISODES - len(live), viewer, overrides.return_)
     name_tasks(line.episode for line in lines)
     tasks = task_lines(line.episode for line in lines)
-    day, query = totals["24h"], overrides.values()
+    day, query = together(points("24h")), overrides.values()
     failures = [(cause, count) for cause, count in day.causes.items() if cause in FAILURES]
     part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **query})
     return {
@@ -126,7 +130,7 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
         "failures": sorted(failures, key=lambda failure: -failure[1]),
         "failures_count": day.failures,
         "traces": {
-            name: [getattr(hour, name) for hour in points["24h"]]
+            name: [getattr(hour, name) for hour in points("24h")]
             for name in ("episodes", "steps", "failures")
         },
         "running_count": running_count(viewer) if len(live) == MAX_RUNNING else len(live),
@@ -136,10 +140,10 @@ def _now(user: Any, choice: Span | None, overrides: DefinitionOverrides) -> dict
         "span": span,
         "spans": SPANS,
         "words": SPANS[span],
-        "points": points[span],
-        "shown": totals[span],
+        "points": points(span),
+        "shown": together(points(span)),
         "uncounted": uncounted_by(ActivityPart.name),
-        "since": datetime.fromtimestamp(points[span][0].start, UTC),
+        "since": datetime.fromtimestamp(points(span)[0].start, UTC),
         "page_url": f"?{urlencode(query)}&" if query else "?",
         "now_url": part_url,
         "part_url": part_url,
