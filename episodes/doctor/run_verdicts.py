@@ -60,8 +60,10 @@ def _examine(
     environment = scope.environment
     limits = environment.reward_low, environment.reward_high
     keys = {run: (run.pk, environment.pk, scope.definition, limits) for run in totals}
-    kept = {run: _kept.get(key, ([], None)) for run, key in keys.items()}
-    findings = {run: finding for run, (rows, finding) in kept.items() if rows == totals[run]}
+    earlier_findings = {run: _kept.get(key, ([], None)) for run, key in keys.items()}
+    findings = {
+        run: finding for run, (rows, finding) in earlier_findings.items() if rows == totals[run]
+    }
     scopes = {run: part_of_run(run, environment, "") for run in totals if run not in findings}
     if len(_kept) + len(scopes) > MAX_KEPT:
         _kept.clear()

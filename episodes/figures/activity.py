@@ -106,16 +106,16 @@ def activity(
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """Merge one point or more."""
-    scored = sum(point.scored for point in points)
+    return_count = sum(point.scored for point in points)
     total = sum(point.mean * point.scored for point in points if point.mean is not None)
     causes = counts_added(point.causes for point in points)
     return ActivityPoint(
         start=points[0].start,
         seconds=sum(point.seconds for point in points),
         **{name: sum(getattr(point, name) for point in points) for name in (*_POINT, "n")},
-        scored=scored,
+        scored=return_count,
         successes=sum(point.successes for point in points),
-        mean=total / scored if scored else None,
+        mean=total / return_count if return_count else None,
         causes={kind: causes[kind] for kind in KINDS if kind in causes},
         coverage=coverages_together([point.coverage for point in points]),
     )
@@ -127,21 +127,21 @@ def _point(start: int, seconds: int, counts: Counter[str], definition: Definitio
     if continuations := counts["episodes"] - sum(causes.values()):
         causes["continued"] = continuations
     keeps_expired = definition.convention.expired == "keep"
-    numberless, scored, successes, total = (
+    numberless, return_count, successes, total = (
         counts[name] + keeps_expired * counts[f"expired_{name.removeprefix('return_')}"]
         for name in _BY_ENDING
     )
     coverage = coverage_of(causes | {NUMBERLESS: numberless}, definition.convention)
     zeros = sum(coverage.zero.values())
-    scored += zeros
+    return_count += zeros
     return ActivityPoint(
         start=start,
         seconds=seconds,
         **{name: counts[name] for name in _POINT},
         n=coverage.counted,
         coverage=coverage,
-        scored=scored,
+        scored=return_count,
         successes=successes + zeros * definition.is_success(0.0),
-        mean=total / scored if scored else None,
+        mean=total / return_count if return_count else None,
         causes=causes,
     )

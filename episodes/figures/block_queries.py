@@ -337,12 +337,14 @@ def _summaries(rows: Sequence[Sequence[Any]], definitions: Definitions) -> list[
 
 
 def _summary(row: Sequence[Any], json_values: Sequence[Any], return_: Return) -> Summary:
-    first_end, last_end, episodes, failed, refused, lengths, returns = row[1:_FIRST_PARSED]
+    first_end, last_end, episodes, failed_calls, refused_calls, lengths, returns = row[
+        1:_FIRST_PARSED
+    ]
     kinds, scatters, expired_values, *groups = json_values
     own = Distributions(
         {return_: StoredSketch(returns)},
         StoredSketch(lengths),
-        CallCounts(failed, refused),
+        CallCounts(failed_calls, refused_calls),
         scatters or NOTHING_LOST,
     )
     late = None

@@ -106,9 +106,9 @@ def _summaries_of_chunks(
         .order_by("series_id", "place")
         .values_list("series_id", "first", "last", "count", "lost", "lowest", "middle", "highest")
     )
-    for pk, first, last, count, lost, low, middle, high in rows_of(rows):
+    for pk, first, last, count, gaps, low, middle, high in rows_of(rows):
         if count:
             mean = min(max(middle / count * MAX_SHARE, low), high)
-            yield pk, ScalarSummary(first, last, int(count), int(lost), low, mean, high)
+            yield pk, ScalarSummary(first, last, int(count), int(gaps), low, mean, high)
         else:
-            yield pk, ScalarSummary(first, last, 0, int(lost), 0.0, 0.0, 0.0)
+            yield pk, ScalarSummary(first, last, 0, int(gaps), 0.0, 0.0, 0.0)

@@ -61,14 +61,14 @@ def suites(request: HttpRequest) -> HttpResponse:
     )
     latest = [row.versions.all()[0] for row in rows[:MAX_SUITES]]
     outlines = outlines_of(latest)
-    quarantined = quarantined_counts([version.pk for version in latest])
+    quarantine_counts = quarantined_counts([version.pk for version in latest])
     lines = []
     for version in latest:
         outline = outlines.get(version.pk)
         best = outline.ranked[0] if outline and outline.ranked else None
         tasks = sum(member.tasks_count for member in version.members.all())
         whisker = _whisker(best) if best and version.score == "success" else None
-        lines.append((version, tasks, outline, best, whisker, quarantined.get(version.pk, 0)))
+        lines.append((version, tasks, outline, best, whisker, quarantine_counts.get(version.pk, 0)))
     context = {
         "lines": lines,
         "width": WHISKER_PIXELS,
@@ -105,9 +105,9 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     shares = shares_of([member.weight for member in results.members])
     definitions = [definition_of_member(member) for member in results.members]
     failures = {task.task: task.failures for task in results.failing_tasks}
-    quarantined = quarantined_tasks(version)
-    broken = list(dict.fromkeys([*failures, *quarantined]))
-    lines = task_lines(broken[:MAX_BROKEN], viewer)
+    quarantined_ids = quarantined_tasks(version)
+    broken_ids = list(dict.fromkeys([*failures, *quarantined_ids]))
+    lines = task_lines(broken_ids[:MAX_BROKEN], viewer)
     address = reverse("suite_version", args=[version.suite.name, version.number])
     context = {
         "version": version,
@@ -119,12 +119,15 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
             for row in results.ranked
         ],
         "others": [(row, runs.get(row.key)) for row in results.others],
-        "quarantined": len(quarantined),
+        "quarantined": len(quarantined_ids),
         "broken": [
-            (*lines[task], failures.get(task, 0)) for task in broken[:MAX_BROKEN] if task in lines
+            (*lines[task], failures.get(task, 0))
+            for task in broken_ids[:MAX_BROKEN]
+            if task in lines
         ],
-        "has_more_broken": len(broken) > MAX_BROKEN,
-        "are_the_same": failures.keys() == set(quarantined) and results.failing == len(quarantined),
+        "has_more_broken": len(broken_ids) > MAX_BROKEN,
+        "are_the_same": failures.keys() == set(quarantined_ids)
+        and results.failing == len(quarantined_ids),
         "part": SuitePart(version.suite.name, version.number),
         "cited": cited_row,
         "citation": cited_row

@@ -217,15 +217,17 @@ def outlines_of(versions: Sequence[SuiteVersion]) -> dict[int, SuiteOutline]:
         total += sum(member.tasks_count for member in members)
         if total <= MAX_TASKS and all(is_in_force(member) for member in members):
             members_by_version[version.pk] = members
-    counted = [version for version in versions if version.pk in members_by_version]
+    with_members = [version for version in versions if version.pk in members_by_version]
     every = [member for members in members_by_version.values() for member in members]
     failing_tasks, last_results = failing_tasks_of_all(every), last_results_of(every)
     outlines = {}
     for score in SCORES:
-        scored = [version for version in counted if version.score == score]
-        of_score = [member for version in scored for member in members_by_version[version.pk]]
+        of_this_score = [version for version in with_members if version.score == score]
+        of_score = [
+            member for version in of_this_score for member in members_by_version[version.pk]
+        ]
         sums = sums_of_all(of_score, "model", score) if of_score else {}
-        for version in scored:
+        for version in of_this_score:
             members = members_by_version[version.pk]
             own = {member.pk for member in members}
             failing = [task for task in failing_tasks if task.member in own]

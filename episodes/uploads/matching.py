@@ -206,9 +206,13 @@ def _candidates(rollout: Rollout) -> list[int]:
     with connection.cursor() as cursor:
         for side, order in (("<=", "DESC"), (">", "ASC")):
             cursor.execute(_NEAR.format(side=side, order=order), values)
-            for pk, created in cursor.fetchall():
+            for pk, moment_text in cursor.fetchall():
                 # SQLite's driver returns texts in UTC
-                moment = datetime.fromisoformat(created) if isinstance(created, str) else created
+                moment = (
+                    datetime.fromisoformat(moment_text)
+                    if isinstance(moment_text, str)
+                    else moment_text
+                )
                 moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
                 distances[pk] = abs(moment - rollout.received)
     return sorted(distances, key=lambda pk: distances[pk])

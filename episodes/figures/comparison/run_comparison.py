@@ -228,10 +228,10 @@ def pairing_of(
     episodes = episodes or ComparedEpisodes()
     has_tokens = Rollout.objects.filter(episode__isnull=False).exists()
     totals_by_run = [_totals(run, definitions, episodes, has_tokens=has_tokens) for run in runs]
-    shared = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
+    shared_tasks = sorted(set.intersection(*(set(totals.tasks) for totals in totals_by_run)))
     tasks = [
         _paired_task(task, [totals.tasks[task] for totals in totals_by_run], baseline or 0)
-        for task in shared
+        for task in shared_tasks
     ]
     if baseline is None and len(runs) > MAX_IN_ORDER and tasks:
         baseline = _best(tasks)
@@ -279,7 +279,7 @@ def _totals(
 ) -> TaskTotals:
     """Return what the run reached by task. Two queries at most."""
     value, of_run = definitions.value(), episodes.of(run).order_by()
-    bounded = Case(
+    bounded_return = Case(
         When(value__gt=MAX_RETURN, then=Value(MAX_RETURN)),
         When(value__lt=-MAX_RETURN, then=Value(-MAX_RETURN)),
         default=F("value"),
@@ -289,23 +289,23 @@ def _totals(
     rows = rows.annotate(
         count=Count("pk"),
         scored=Count("value"),
-        total=Sum(bounded),
+        total=Sum(bounded_return),
         successes=Count("pk", filter=Q(value__gt=definitions.bar_value())),
         length=Sum("steps_count"),
     )
     tasks: dict[int, list[Tally]] = {}
     kinds: dict[int, dict[str, int]] = defaultdict(dict)
     counts = rows_of(rows.order_by("task")[:MAX_TASKS])
-    for task, environment, kind, count, scored, total, successes, length in counts:
+    for task, environment, kind, count, return_count, total, successes, length in counts:
         kinds[environment][kind] = kinds[environment].get(kind, 0) + count
         definition = definitions.of(environment)
         treatment = definition.convention.treatments.get(kind, "keep")
         if treatment == "out":
             continue
         if treatment == "zero":
-            scored, total, successes = count, 0.0, count * definition.is_success(0.0)
+            return_count, total, successes = count, 0.0, count * definition.is_success(0.0)
         lengths = (0, 0) if kind in FAILURES else (count, length)
-        tallies = (count, successes), (scored, total or 0.0), lengths, (0, 0)
+        tallies = (count, successes), (return_count, total or 0.0), lengths, (0, 0)
         tasks[task] = _added(tasks.get(task, NO_TALLIES), tallies)
     if has_tokens:
         for task, tokens in _tokens(of_run, definitions):

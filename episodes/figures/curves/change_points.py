@@ -32,19 +32,19 @@ def change_points(series: Sequence[Sequence[float]], weights: Sequence[float]) -
     mean of, above 0.
     """
     noises = [_noise(values, weights) for values in series]
-    standardized = [
+    scaled_values = [
         [value / noise for value in values]
         for values, noise in zip(series, noises, strict=True)
         if noise
     ]
-    if len(weights) < MIN_POINTS or not standardized:
+    if len(weights) < MIN_POINTS or not scaled_values:
         return []
     # the first term of Kolmogorov's distribution; noise of few points may be larger than measured
     least = math.sqrt(math.log(2 * len(series) / FALSE_ALARM) / 2) * (1 + 2 / len(weights))
     places, parts = list[int](), [(0, len(weights))]
     while parts:
         start, beyond = parts.pop()
-        own = [values[start:beyond] for values in standardized]
+        own = [values[start:beyond] for values in scaled_values]
         place = _division(own, weights[start:beyond], least)
         if place is not None:
             places.append(start + place)

@@ -182,11 +182,11 @@ def log_notes(charts: Sequence[dict[str, Any]]) -> list[str]:
     about the values that it has no place for."""
     notes = []
     for chart in charts:
-        hidden = sum(value <= MIN_DRAWN for value in _values(chart["series"]))
+        hidden_count = sum(value <= MIN_DRAWN for value in _values(chart["series"]))
         if not chart["log"]:
             notes.append(f"No {chart['unit']} is above 0, so its scale stays linear.")
-        elif hidden:
-            points = f"{hidden:,} point{'' if hidden == 1 else 's'}"
+        elif hidden_count:
+            points = f"{hidden_count:,} point{'' if hidden_count == 1 else 's'}"
             notes.append(f"Log scale: {points} of the {chart['unit']} at or below 0 are hidden.")
     return notes
 

@@ -144,11 +144,11 @@ class ChartSeries:
         outliers = self.curve.total.outliers if self.curve.total else None
         if outliers is None:
             return None
-        low, high, carried = outliers.low, outliers.high, {id(point) for point in self.carried}
+        low, high, carried_ids = outliers.low, outliers.high, {id(point) for point in self.carried}
         usual = [
             point
             for point in self.curve.points
-            if id(point) not in carried and low <= (point.mean or 0.0) <= high
+            if id(point) not in carried_ids and low <= (point.mean or 0.0) <= high
         ]
         values = [
             value
@@ -556,7 +556,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         query = by_environment if len(overlay.parts) > 1 else query
     overlay = _overlay(query)
     parts = [part for part in overlay.parts if not (part.run and part.run.state == "failed")]
-    failed = len(overlay.parts) - len(parts)
+    failed_count = len(overlay.parts) - len(parts)
     if not query.has_failed:
         overlay = replace(overlay, parts=parts)
     runs = overlay.runs or ([rows.run] if rows.run else [])
@@ -572,7 +572,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
     runs_of_parts = [part.run for part in overlay.parts]
     if len(runs_of_parts) == 1 and rows.run:
         runs_of_parts = [rows.run]
-    detailed = query.figures if len(overlay.parts) <= MAX_COMPARED else ()
+    detailed_figures = query.figures if len(overlay.parts) <= MAX_COMPARED else ()
     series = [
         ChartSeries(
             key=str(part.run.pk) if part.run else key_of(part.label),
@@ -582,8 +582,8 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
             curve=line,
             environment=environment,
             parts=query.definition.list_parts,
-            components=component_curves(line) if "components" in detailed else None,
-            tokens=token_curve(line) if "tokens" in detailed else None,
+            components=component_curves(line) if "components" in detailed_figures else None,
+            tokens=token_curve(line) if "tokens" in detailed_figures else None,
             is_zoomed=query.zoom != WHOLE,
             dash=_dash(place, len(overlay.parts)),
             run_state=part.run.state if part.run else "",
@@ -606,7 +606,7 @@ def curve_charts(query: CurveQuery, least_blocks: int | None = None) -> CurveCha
         *(query, rows, overlay, series, people, splits, group_names, suggestion, groups),
         scalar_names=scalar_names,
         scalars=scalars,
-        failed=failed,
+        failed=failed_count,
         split_name=split_name,
     )
 

@@ -62,7 +62,7 @@ def failing_tasks(viewer: Viewer, environment: Environment | None = None) -> Fai
     ids = served_tasks(ids)
     rows = failing.filter(task__in=ids[:MAX_NAMED]).select_related("task__environment")
     names = task_names(ids[:MAX_NAMED])
-    named = [
+    tasks = [
         FailingTask(
             row.task,
             names[row.task_id],
@@ -71,4 +71,4 @@ def failing_tasks(viewer: Viewer, environment: Environment | None = None) -> Fai
         )
         for row in rows
     ]
-    return FailingTasks(ids, named)
+    return FailingTasks(ids, tasks)

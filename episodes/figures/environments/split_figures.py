@@ -26,9 +26,9 @@ def default_splits(environments: Collection[int]) -> dict[int, Split]:
 
     Splits that people made are passed over, because no index has their episodes.
     """
-    ended = Episode.objects.filter(WITHOUT_PEOPLE, ENDED, split=OuterRef("pk"))
+    attempts = Episode.objects.filter(WITHOUT_PEOPLE, ENDED, split=OuterRef("pk"))
     splits = Split.objects.filter(
-        Exists(ended), environment__in=environments, is_served=True, is_curated=False
+        Exists(attempts), environment__in=environments, is_served=True, is_curated=False
     )
     first = Case(*(When(type=type, then=place) for place, type in enumerate(_FIRST)), default=2)
     rows = splits.order_by(first.desc(), "-position", "-name")
@@ -81,5 +81,5 @@ def _names(counts: Sequence[tuple[str, int]]) -> Names:
     totals = dict[str, int]()
     for name, count in counts:
         totals[name] = totals.get(name, 0) + count
-    ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
-    return Names(ordered[:MAX_NAMED], len(ordered))
+    names = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    return Names(names[:MAX_NAMED], len(names))

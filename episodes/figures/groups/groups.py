@@ -190,8 +190,8 @@ def read_lines(
     for place, count in counts.items():
         definition = definitions.of(environments[place])
         coverage = coverage_from(endings[place], definition.convention)
-        counted = returns_counted(endings[place], definition.convention)
-        returns = [value for value in counted if value is not None]
+        values = returns_counted(endings[place], definition.convention)
+        returns = [value for value in values if value is not None]
         spread = spread_of(returns)
         lines[place] = GroupLine(place[-1], count, coverage, spread, returns, definition)
     return lines

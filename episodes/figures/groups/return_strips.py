@@ -56,8 +56,8 @@ class ReturnScale:
         is_success = line.definition.is_success
         counts = Counter((round(self.place(value)), is_success(value)) for value in line.returns)
         values = Counter(signed(value) for value in sorted(line.returns))
-        named = [f"{value} ({count})" for value, count in list(values.items())[:MAX_NAMED]]
-        named += [f"{len(values) - MAX_NAMED} more"] if len(values) > MAX_NAMED else []
+        texts = [f"{value} ({count})" for value, count in list(values.items())[:MAX_NAMED]]
+        texts += [f"{len(values) - MAX_NAMED} more"] if len(values) > MAX_NAMED else []
         threshold = line.definition.threshold
         return ReturnStrip(
             dots=[
@@ -67,5 +67,5 @@ class ReturnScale:
             threshold=round(self.place(threshold), 1)
             if self._low < threshold < self._high
             else None,
-            words=f"{', '.join(named)}; success above {plain(threshold)}",
+            words=f"{', '.join(texts)}; success above {plain(threshold)}",
         )

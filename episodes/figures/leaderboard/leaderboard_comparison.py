@@ -102,8 +102,8 @@ class LeaderboardComparisonQuery:
             if not counts[name]:
                 raise BadFilter(parameter, name, "no model of that name has an attempt here")
         first, second = counts[self.first], counts[self.second]
-        shared = sorted(first.keys() & second.keys())
-        pairs = [TaskPair(task, first[task], second[task]) for task in shared]
+        shared_tasks = sorted(first.keys() & second.keys())
+        pairs = [TaskPair(task, first[task], second[task]) for task in shared_tasks]
         largest = largest_significant([pair.p for pair in pairs])
         different = [
             pair._replace(is_significant=pair.p <= largest) for pair in pairs if pair.difference

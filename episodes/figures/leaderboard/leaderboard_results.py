@@ -158,14 +158,14 @@ def stored_results(
         shared_tasks = frozenset(both.values_list("task", flat=True))
         statistics = statistics.filter(among("task", shared_tasks))
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
-    scored = F("scored") * Value(1.0, FloatField())
+    return_count = F("scored") * Value(1.0, FloatField())
     rows = statistics.values_list("key", "attempts", "successes").annotate(
         tasks=Count("pk"),
         returns=Sum("scored"),
         total=Sum("return_total"),
         total_squared=Sum(total * total),
-        total_scored=Sum(total * scored),
-        scored_squared=Sum(scored * scored),
+        total_scored=Sum(total * return_count),
+        scored_squared=Sum(return_count * return_count),
         high=Max("return_total"),
         low=Min("return_total"),
         **{f"of_{name}": Sum(name) for name in COUNTED_PARTS},

@@ -86,8 +86,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     places = places or set(page.places) or {line.place for line in lines if line.outline.total}
     best = Run.objects.in_bulk([group.best for group in groups if group.best])
     verdicts_on_best = run_verdicts(list(best.values()), query.definition, viewer)
-    saved = request.GET.copy()
-    saved.pop("after", None)
+    view_parameters = request.GET.copy()
+    view_parameters.pop("after", None)
     scalars = [name for name in query.columns if name.startswith(SCALAR)]
     scalars = list(dict.fromkeys([*scalars, *scalar_columns(page.runs)]))[:MAX_NAMES]
     names = [*(name for name in query.columns if name not in scalars), *query.group]
@@ -127,7 +127,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "is_bounded": page.is_bounded,
         "chips": _chips(query, request.GET),
         "views": VIEWS.views(viewer),
-        "address": saved.urlencode(),
+        "address": view_parameters.urlencode(),
         "names": (names := list(dict.fromkeys(names))[:MAX_NAMES]),
         "group_choices": [
             (name, ",".join(other for other in query.group if other != name))

@@ -17,16 +17,20 @@ SILENT_SECONDS = 2 * 3600
 """Without an ended episode and a report of the trainer, after which a run is not called running."""
 
 
-def last_activity(created: float, updated: float | None, totals: Sequence[StoredTotal]) -> float:
+def last_activity(
+    created_seconds: float, updated_seconds: float | None, totals: Sequence[StoredTotal]
+) -> float:
     """Return when an episode of a run ended or its trainer described it, or else it began, in
     seconds since the epoch."""
-    return max([created, updated or 0.0, *(total.ended for total in totals)])
+    return max([created_seconds, updated_seconds or 0.0, *(total.ended for total in totals)])
 
 
 def last_activity_of(run: Run, totals: Sequence[StoredTotal]) -> datetime:
     """Return the same as `last_activity` as a time."""
-    updated = run.updated.timestamp() if run.updated else None
-    return datetime.fromtimestamp(last_activity(run.created.timestamp(), updated, totals), UTC)
+    updated_seconds = run.updated.timestamp() if run.updated else None
+    return datetime.fromtimestamp(
+        last_activity(run.created.timestamp(), updated_seconds, totals), UTC
+    )
 
 
 def silence_of(state: str, last: float) -> str:
@@ -45,13 +49,13 @@ def silence_of(state: str, last: float) -> str:
 def states_of(runs: Collection[int]) -> dict[int, str]:
     """Return the state of each run whose trainer has described it, `silent` for one that is said to
     be running and has become silent. Two queries."""
-    described = Run.objects.filter(among("pk", runs)).exclude(state="").order_by()
+    runs_with_state = Run.objects.filter(among("pk", runs)).exclude(state="").order_by()
     columns = ("pk", "state", Epoch("created"), Epoch("updated"))
-    rows = rows_of(described.values_list(*columns))
+    rows = rows_of(runs_with_state.values_list(*columns))
     running = [pk for pk, state, *_ in rows if state == "running"]
     totals = stored_totals(running, Definition(), needs_content=False) if running else {}
     states = dict[int, str]()
-    for pk, state, created, updated in rows:
-        last = last_activity(created, updated, totals.get(pk, ()))
+    for pk, state, created_seconds, updated_seconds in rows:
+        last = last_activity(created_seconds, updated_seconds, totals.get(pk, ()))
         states[pk] = "silent" if silence_of(state, last) else state
     return states

@@ -121,7 +121,7 @@ def _content(definitions: Definitions) -> tuple[Any, ...]:
 def _count(content: tuple[Any, ...], definition: Definition) -> RunSums:
     convention = definition.convention
     treatments = convention.treatments
-    causes, own_steps, own_returns, expired, own_scatters = content
+    causes, own_steps, own_returns, expired_content, own_scatters = content
     returns, steps = list(from_json(own_returns)), float(own_steps)
     scatters = [from_json(own_scatters)] if own_scatters else []
     attempts = zeros = lengths = 0
@@ -131,8 +131,8 @@ def _count(content: tuple[Any, ...], definition: Definition) -> RunSums:
         zeros += count if treatment == "zero" else 0
         has_length = kind in OWN_KINDS or (kind == NO_CALL and convention.no_call != "out")
         lengths += count if has_length else 0
-    if expired and convention.expired != "out":
-        *sketches, late_lengths, _, _, late_scatters = from_json(expired)
+    if expired_content and convention.expired != "out":
+        *sketches, late_lengths, _, _, late_scatters = from_json(expired_content)
         lengths += count_of(late_lengths)
         steps += sum([length * count for length, count in late_lengths])
         if convention.expired == "keep":
@@ -141,8 +141,8 @@ def _count(content: tuple[Any, ...], definition: Definition) -> RunSums:
     returns.append((0.0, zeros))
     total = sum([value * count for value, count in returns])
     squares = sum([value * value * count for value, count in returns])
-    lost = [scatter.get(definition.return_, 0.0) for scatter in scatters]
-    squares += sum([scatter * scatter for scatter in lost])
+    rest = [scatter.get(definition.return_, 0.0) for scatter in scatters]
+    squares += sum([scatter * scatter for scatter in rest])
     successes = above(returns, definition.bar)
     return RunSums(attempts, count_of(returns), total, squares, successes, lengths, steps)
 
@@ -155,8 +155,8 @@ def stored_totals(
     columns += _content(definitions) if needs_content else []
     rows = RunTotal.objects.filter(among("scope_id", runs), episodes__gt=0)
     totals = defaultdict[int, list[StoredTotal]](list)
-    for run, environment, split, ended, *content in rows_of(rows.values_list(*columns)):
-        totals[run].append(StoredTotal(environment, split, ended, tuple(content)))
+    for run, environment, split, last_end, *content in rows_of(rows.values_list(*columns)):
+        totals[run].append(StoredTotal(environment, split, last_end, tuple(content)))
     return totals
 
 
