@@ -129,7 +129,9 @@ def test_the_documented_thresholds_are_these() -> None:
 def part_of_run(client: Client, run: int) -> str:
     """Return the part that the page of a run loads when it comes into view."""
     page = client.get(f"/runs/{run}/").content.decode()
-    address = unescape(re.findall(rf'hx-get="({PAGE}[^"]*)" hx-trigger="intersect once"', page)[0])
+    address = unescape(
+        re.findall(rf'hx-get="({PAGE}[^"]*)" hx-trigger="intersect once, load', page)[0]
+    )
     return client.get(address, headers={"HX-Request": "true"}).content.decode()
 
 
