@@ -89,7 +89,8 @@ def environment_page(request: HttpRequest, name: str) -> HttpResponse:
     are_together = are_together_in(request.GET)
     split = split_named(environment, given(request.GET, "split", any_text))
     if split is None and not are_together:
-        split = default_splits([environment.pk]).get(environment.pk)
+        default = default_splits([environment.pk]).get(environment.pk)
+        split = split_named(environment, default.name if default else None)  # as it was read
     place = EpisodeFilter(
         environment=environment.name, split=split.name if split else None, viewer=viewer
     )

@@ -108,13 +108,14 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
             f"{name}={quote(text)}&" for name, text in query.definition.values().items()
         ),
         "judged": judged_parts(line),
-        "verdict": run_verdicts([run], query.definition, viewer).get(run.pk),
         "by_environment_query": replace(whole, by="environment").to_query(),
-        **_facts(run, viewer),
-        **_steps(request, line),
         **_episodes(query, viewer),
-        **_whereabouts(run),
     }
+    if part != "tables":
+        verdicts = run_verdicts([run], query.definition, viewer)
+        context |= {"verdict": verdicts.get(run.pk), **_facts(run, viewer)}
+    if part != "figures":
+        context |= {**_steps(request, line), **_whereabouts(run)}
     return render(request, f"figures/{PARTS[part]}.html", chart | context)
 
 

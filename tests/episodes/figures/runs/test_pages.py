@@ -9,7 +9,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED
@@ -413,3 +415,19 @@ def test_the_configuration_stands_above_the_charts(client: Client) -> None:
     end_episode(run=Run.objects.get())
     page = client.get(f"/runs/{Run.objects.get().pk}/").content.decode()
     assert page.index("lr <b>1e-05</b>") < page.index('id="curve"')
+
+
+@each(
+    ("part", "words"),
+    [("tables", "episodes_runtotal"), ("figures", 'max("episodes_episode"."created")')],
+)
+def test_a_part_reads_only_what_it_shows(client: Client, part: str, words: str) -> None:
+    """Tables say nothing about how the run went, and figures not when it was played where."""
+    run = make_run()
+    make_episode(run=run, run_step=1)
+    statements = dict[str, str]()
+    for name in (part, "page"):
+        with CaptureQueriesContext(connection) as queries:
+            client.get(f"/runs/{run.pk}/?part={name}")
+        statements[name] = " ".join(query["sql"].lower() for query in queries)
+    assert words in statements["page"] and words not in statements[part]
