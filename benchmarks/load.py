@@ -18,9 +18,11 @@ from dataclasses import asdict, dataclass, field
 
 import uvloop
 
+from benchmarks import sdk_clients
 from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle, visit
 from benchmarks.client import Connection, Script, Tally
 from benchmarks.meters import Reading, resident_bytes
+from benchmarks.sdk_clients import SDK
 from benchmarks.servers import ROOT
 
 PING_CONNECTIONS, SETTLE_CONNECTIONS = 16, 64
@@ -39,6 +41,8 @@ class Load:
     """Time from one request of an agent to its next; 0: it sends the next at once."""
     by_content: bool = False
     """Whether agents name tasks by their content, not by split and index."""
+    sdk: SDK | None = None
+    """The SDK whose client plays; None: one that sends the same bytes and is much cheaper."""
     text_bytes: int = 100
     nap_every: int = 0
     """One in this many agents calls `nap_tool`, which takes `nap_seconds`; 0: no agent does."""
@@ -101,6 +105,8 @@ async def run(load: Load) -> Sample:
     """Warm up, measure for `load.seconds`, and close the connections in the middle of their
     episodes."""
     tally = Tally()
+    if load.sdk:
+        return await _with_clients(load, load.sdk, tally)
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
     connections = await connect(
         _agents(load, tally), tally, load.port, *load.more_ports, interval=load.interval_seconds
@@ -113,6 +119,15 @@ async def run(load: Load) -> Sample:
     sample = await _measure(load, tally, idle_kb)
     for connection in connections:
         connection.close()
+    return sample
+
+
+async def _with_clients(load: Load, sdk: SDK, tally: Tally) -> Sample:
+    threads = sdk_clients.start(sdk, load.agents, load.port, load.text_bytes, tally)
+    sample = await _measure(load, tally, 0.0)
+    tally.is_playing = False
+    for thread in threads:
+        await asyncio.to_thread(thread.join, END_SECONDS)
     return sample
 
 

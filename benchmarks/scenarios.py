@@ -125,6 +125,8 @@ def slowness(reference: Sample) -> float:
 
 
 _PLAIN = "reference, plain"
+_PACED = Load(agents=8, interval_seconds=0.0125, by_content=True)
+"""About as many requests as eight clients of an SDK make in a process of two cores."""
 SCENARIOS = [
     Scenario(
         "play",
@@ -166,6 +168,34 @@ SCENARIOS = [
             steady("ours, ors built", 3),
         ],
         loads={"ours, plain, by index": Load()},
+    ),
+    Scenario(
+        "clients",
+        "8 agents that are the clients of the SDKs, and 8 that send the same bytes at about their "
+        "pace; classes with plain code",
+        Load(agents=8, sdk="ors-sdk"),
+        [
+            "reference, plain",
+            "reference, plain, paced",
+            "ours, plain",
+            "ours, plain, paced",
+            "ours, ors plain",
+            "openreward, plain",
+            "ours, openreward",
+        ],
+        [
+            costlier("reference, plain", "reference, plain, paced", 1.5),
+            costlier("ours, plain", "ours, plain, paced", 1.5),
+            cheaper("ours, plain", 1, _PLAIN),
+            cheaper("ours, ors plain", 1, _PLAIN),
+            cheaper("ours, openreward", 1, "openreward, plain"),
+        ],
+        loads={
+            "reference, plain, paced": _PACED,
+            "ours, plain, paced": _PACED,
+            "openreward, plain": Load(agents=8, sdk="openreward"),
+            "ours, openreward": Load(agents=8, sdk="openreward"),
+        },
     ),
     Scenario("crowd", "512 agents", Load(agents=512), ["reference", "ours"], [faster("ours", 6)]),
     Scenario(
