@@ -334,7 +334,7 @@ class CurveCharts:
         splits = {part.split or self.rows.split for part in self.overlay.parts} - {None}
         return splits.pop() if len(splits) == 1 else None
 
-    @property
+    @cached_property
     def environment(self) -> Environment | None:
         """Environment of all episodes; None if there are several, or none."""
         environments = {line.environment for line in self.series}
@@ -346,7 +346,7 @@ class CurveCharts:
         environments."""
         return f"{self.environment.name} {self.split_name}".strip() if self.environment else ""
 
-    @property
+    @cached_property
     def definitions(self) -> list[Definitions]:
         """The definition of each curve, or the definitions where its environments differ; without a
         curve the one in force.
@@ -354,7 +354,7 @@ class CurveCharts:
         own = definition_of(self.rows.environment, self.query.definition)
         return [line.curve.definition for line in self.series] or [own]
 
-    @property
+    @cached_property
     def definition(self) -> Definition | None:
         """The definition of all curves; None where they differ, or where the environments of one
         do."""
@@ -461,7 +461,7 @@ class CurveCharts:
         is_training = self.is_single and self.query.x == "step"
         return phases_of(self.series[0].curve.points) if is_training else []
 
-    @property
+    @cached_property
     def components(self) -> list[ComponentLine]:
         """Return the components of all curves, as many as a chart can show.
 
@@ -508,7 +508,7 @@ class CurveCharts:
     def is_empty(self) -> bool:
         return not self.has_points and not self.scalars
 
-    @property
+    @cached_property
     def figures(self) -> list[Figure]:
         """The figures that have values to draw, a chart each.
 
@@ -524,7 +524,7 @@ class CurveCharts:
         }
         return [figure for figure in self.query.figures if has_values.get(figure, self.has_points)]
 
-    @property
+    @cached_property
     def has_lines(self) -> bool:
         """Return whether a chart has a line for each curve; one of components alone has others."""
         return not self.groups and any(figure != "components" for figure in self.figures)
