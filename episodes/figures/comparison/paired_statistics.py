@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 from environments.scoring.success_interval import Z_95
@@ -86,7 +87,7 @@ def evidence_over(
     is_resampled = count <= most_resampled
     low, high = mean - Z_95 * error, mean + Z_95 * error
     if is_resampled:
-        low, high = _resampled(strata)
+        low, high = _resampled(tuple((share, tuple(part)) for share, part in strata))
     wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
     return PairedEvidence(
         count=count,
@@ -113,7 +114,9 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * math.fsum([math.exp(log - halves) for log in logs]))
 
 
-def _resampled(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+# half of the time of a page, which is often loaded again with the same differences
+@lru_cache(maxsize=256)
+def _resampled(strata: tuple[tuple[float, tuple[float, ...]], ...]) -> tuple[float, float]:
     """Return the 2.5th and the 97.5th percentile of the means of resamples."""
     chance = random.Random(0)  # nosec B311 # no secret
     parts = [(share / len(part), part, len(part)) for share, part in strata]
