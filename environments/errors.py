@@ -237,7 +237,7 @@ def nearest(name: str, names: Iterable[str], most: int = 1) -> str:
 
 def nearest_names(name: str, names: Iterable[str], most: int = 1) -> list[str]:
     """Return at most `most` known names that are much like `name`, the nearest first."""
-    by_folded = {name.lower(): name for name in names}
+    by_folded = {candidate.lower(): candidate for candidate in names}
     # shortened, because the time of get_close_matches grows with the square of the length
     text = name[:MAX_QUOTED_CHARACTERS].lower()
     return [by_folded[match] for match in difflib.get_close_matches(text, by_folded, n=most)]

@@ -272,9 +272,11 @@ def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -
         # there are few, so each is asked for a first episode, which reads no table
         of_environment = episodes.order_by().filter(environment=OuterRef("pk"))
         environments = Environment.objects.seen_by(filters.viewer).order_by("pk")
-        played = environments.filter(Exists(of_environment)).values_list("name", flat=True)
-        with_step = played.filter(Exists(of_environment.filter(run_step__isnull=False)))
-        every = (needs_step and list(with_step)) or list(played)
+        environment_names = environments.filter(Exists(of_environment)).values_list(
+            "name", flat=True
+        )
+        with_step = environment_names.filter(Exists(of_environment.filter(run_step__isnull=False)))
+        every = (needs_step and list(with_step)) or list(environment_names)
         parts = [OverlaidPart(replace(filters, environment=name), name) for name in every]
         return Overlaid(parts[-MAX_SERIES:], len(parts))
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))

@@ -75,13 +75,13 @@ def latest_change(
     `stale`: ids of the spans that are written again.
     """
     change, contents = LatestChange(), defaultdict[tuple[int, int, int], list[SpanContent]](list)
-    stored, firsts = _stored_totals(runs), dict[tuple[int, int], int]()
-    moved = defaultdict[int, dict[int, int]](dict)
+    totals_by_place, firsts = _stored_totals(runs), dict[tuple[int, int], int]()
+    new_firsts = defaultdict[int, dict[int, int]](dict)
     for run, spans in runs.items():
         for split, first in _first_numbers(spans.rows).items():
-            firsts[run, split], totals = first, stored[run, split]
+            firsts[run, split], totals = first, totals_by_place[run, split]
             if not totals or any(total.start != (spans.width, first) for total in totals):
-                moved[run][split] = first
+                new_firsts[run][split] = first
                 change.stale.extend(total.pk for total in totals)
                 continue
             for (number, place), content in spans.additions.items():
@@ -91,10 +91,10 @@ def latest_change(
                 if parts := contents.get((run, split, total.environment)):
                     parts.append(_read(total.row))
                     change.stale.append(total.pk)
-    lowest = {run: min(firsts_of.values()) for run, firsts_of in moved.items()}
+    lowest = {run: min(firsts_of.values()) for run, firsts_of in new_firsts.items()}
     for run, (number, place), content in _spans_from(lowest, runs, frozenset(stale)):
         for split in (place.split, ALL_SPLITS):
-            if split in moved[run] and number >= moved[run][split]:
+            if split in new_firsts[run] and number >= new_firsts[run][split]:
                 contents[run, split, place.environment].append(content)
     writer = BulkWriter(connection)
     for (run, split, environment), parts in contents.items():
@@ -107,12 +107,12 @@ def latest_change(
 
 def _stored_totals(runs: Collection[int]) -> Mapping[tuple[int, int], list[_StoredTotal]]:
     """Return the stored rows by run and split."""
-    stored = defaultdict[tuple[int, int], list[_StoredTotal]](list)
+    totals_by_place = defaultdict[tuple[int, int], list[_StoredTotal]](list)
     totals = LatestTotal.objects.filter(among("scope_id", runs))
     columns = ("pk", *_KEY[1:], *_RANGE, *columns_read())
     for pk, run, environment, split, width, number, *row in rows_of(totals.values_list(*columns)):
-        stored[run, split].append(_StoredTotal(pk, environment, (width, number), row))
-    return stored
+        totals_by_place[run, split].append(_StoredTotal(pk, environment, (width, number), row))
+    return totals_by_place
 
 
 def _spans_from(
